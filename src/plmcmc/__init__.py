@@ -1,0 +1,105 @@
+"""plmcmc: exact conditional sampling from normalizing flows, and imputation of missing data.
+
+    >>> import plmcmc, torch
+    >>> flow = plmcmc.Linear.of_moments(torch.zeros(2), torch.tensor([[1.0, 0.8], [0.8, 1.0]]))
+    >>> draws = plmcmc.condition(flow, [[2.0, float("nan")]]).sample(400, random_state=0)
+    >>> draws.values.shape
+    (4, 400, 1, 2)
+
+Nothing heavy is imported until a name is used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plmcmc import data, diagnostics, flows
+    from plmcmc.adapters import adapt
+    from plmcmc.chains import FromObserved, Given, Unconditional
+    from plmcmc.data import Incomplete
+    from plmcmc.diagnostics import decision_study
+    from plmcmc.flows import (
+        NICE,
+        BrokenFlow,
+        Flow,
+        Linear,
+        Preprocessed,
+        RealNVP,
+        check_flow,
+        load,
+        save,
+    )
+    from plmcmc.posterior import Conditional, ConvergenceWarning, Draws, condition, methods
+    from plmcmc.target import FlatAuxiliary, NormalAuxiliary
+    from plmcmc.training import fit_flow
+
+__version__ = "0.1.0"
+
+_ROOM_OF = {
+    "adapt": "adapters",
+    "FromObserved": "chains",
+    "Given": "chains",
+    "Unconditional": "chains",
+    "Incomplete": "data",
+    "decision_study": "diagnostics",
+    "NICE": "flows",
+    "BrokenFlow": "flows",
+    "Flow": "flows",
+    "Linear": "flows",
+    "Preprocessed": "flows",
+    "RealNVP": "flows",
+    "check_flow": "flows",
+    "load": "flows",
+    "save": "flows",
+    "Conditional": "posterior",
+    "ConvergenceWarning": "posterior",
+    "Draws": "posterior",
+    "condition": "posterior",
+    "methods": "posterior",
+    "FlatAuxiliary": "target",
+    "NormalAuxiliary": "target",
+    "fit_flow": "training",
+}
+_ROOMS = ("data", "diagnostics", "flows")
+
+__all__ = [
+    "NICE",
+    "BrokenFlow",
+    "Conditional",
+    "ConvergenceWarning",
+    "Draws",
+    "FlatAuxiliary",
+    "Flow",
+    "FromObserved",
+    "Given",
+    "Incomplete",
+    "Linear",
+    "NormalAuxiliary",
+    "Preprocessed",
+    "RealNVP",
+    "Unconditional",
+    "adapt",
+    "check_flow",
+    "condition",
+    "data",
+    "decision_study",
+    "diagnostics",
+    "fit_flow",
+    "flows",
+    "load",
+    "methods",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name in _ROOMS:
+        return import_module(f"plmcmc.{name}")
+    if name in _ROOM_OF:
+        return getattr(import_module(f"plmcmc.{_ROOM_OF[name]}"), name)
+    raise AttributeError(f"module 'plmcmc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

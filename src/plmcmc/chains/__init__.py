@@ -1,0 +1,26 @@
+"""In: a kernel and starts. Out: recorded states; the one loop, its recorders and checkpoints."""
+
+from plmcmc.chains.checkpoint import Checkpoint, CheckpointError, fingerprint, resumed_seed
+from plmcmc.chains.progress import Progress, progress_bar
+from plmcmc.chains.record import Acceptance, Completions, Recorder, Schedule
+from plmcmc.chains.run import Stepper, run
+from plmcmc.chains.start import FromObserved, Given, Start, Unconditional
+
+__all__ = [
+    "Acceptance",
+    "Checkpoint",
+    "CheckpointError",
+    "Completions",
+    "FromObserved",
+    "Given",
+    "Progress",
+    "Recorder",
+    "Schedule",
+    "Start",
+    "Stepper",
+    "Unconditional",
+    "fingerprint",
+    "progress_bar",
+    "resumed_seed",
+    "run",
+]

@@ -1,0 +1,150 @@
+"""Checkpoints: written whole or not at all, and refused by a run they do not belong to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from plmcmc.chains.record import Recorder
+from plmcmc.rng import RandomState, Streams, seed_of
+
+
+class CheckpointError(ValueError):
+    """A checkpoint is damaged, or belongs to another run."""
+
+
+@runtime_checkable
+class Persistent(Protocol):
+    """A stepper with tensors of its own, such as a flow in training."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a checkpoint needs."""
+        ...
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from where `tensors()` was taken."""
+        ...
+
+
+def fingerprint(*tensors: Tensor) -> str:
+    """Return a hash of tensors: shapes, dtypes and every bit."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def resumed_seed(path: str | Path | None, random_state: RandomState) -> int:
+    """Return the seed of `random_state`, or, if that is None, of the run saved at `path`."""
+    if random_state is None and path is not None and Path(path).exists():
+        return int(Checkpoint(Path(path), {}).read_identity()["seed"])
+    return seed_of(random_state)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file that a run saves itself to, and resumes from.
+
+    Attributes:
+        path: the file.
+        identity: what makes the run this run; a checkpoint with another identity is refused.
+        every: steps between two saves.
+    """
+
+    path: Path
+    identity: Mapping[str, str]
+    every: int = 1000
+
+    def save(
+        self,
+        step: int,
+        state: Any,
+        streams: Streams,
+        recorders: Sequence[Recorder],
+        stepper: object,
+    ) -> None:
+        """Write everything: to a temporary file, to the disk, then over the old checkpoint."""
+        tensors = {"step": torch.tensor(step)}
+        for name, part in _parts(state, streams, recorders, stepper).items():
+            tensors |= {f"{name}.{key}": value for key, value in part.items()}
+        # Fields may share memory (a data-space state's position is its completion): copies may not.
+        content = save({k: v.detach().cpu().clone() for k, v in tensors.items()}, _meta(self))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_name(self.path.name + ".partial")
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self.path)
+
+    def load(
+        self, state: Any, streams: Streams, recorders: Sequence[Recorder], stepper: object
+    ) -> tuple[int, Any]:
+        """Put everything back and return the step and the state, or raise `CheckpointError`."""
+        tensors = self._read()
+        parts = {
+            name: {key: tensors[f"{name}.{key}"] for key in part}
+            for name, part in _parts(state, streams, recorders, stepper).items()
+        }
+        streams.restore(parts["streams"])
+        for index, recorder in enumerate(recorders):
+            recorder.restore(parts[f"recorder{index}"])
+        if isinstance(stepper, Persistent):
+            stepper.restore(parts["stepper"])
+        fields = {key: parts["state"][key].to(old.device) for key, old in _fields(state).items()}
+        return int(tensors["step"]), type(state)(**fields)
+
+    def read_identity(self) -> dict[str, str]:
+        """Return the identity that the file carries."""
+        try:
+            with safe_open(self.path, "pt") as file:
+                return json.loads((file.metadata() or {})["identity"])
+        except (SafetensorError, KeyError, json.JSONDecodeError, OSError) as error:
+            raise CheckpointError(
+                f"{self.path} is not a checkpoint, or a damaged one ({error}): delete it to "
+                f"start over"
+            ) from error
+
+    def _read(self) -> dict[str, Tensor]:
+        found, own = self.read_identity(), dict(self.identity)
+        differing = sorted(k for k in found.keys() | own.keys() if found.get(k) != own.get(k))
+        if differing:
+            details = "; ".join(
+                f"{key}: {found.get(key)!s:.60} there, {own.get(key)!s:.60} here"
+                for key in differing
+            )
+            raise CheckpointError(
+                f"{self.path} belongs to another run ({details}): delete it, or give another path"
+            )
+        with safe_open(self.path, "pt") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+
+
+def _parts(
+    state: Any, streams: Streams, recorders: Sequence[Recorder], stepper: object
+) -> dict[str, dict[str, Tensor]]:
+    parts = {"state": _fields(state), "streams": streams.tensors()}
+    parts |= {f"recorder{index}": r.tensors() for index, r in enumerate(recorders)}
+    if isinstance(stepper, Persistent):
+        parts["stepper"] = stepper.tensors()
+    return parts
+
+
+def _fields(state: Any) -> dict[str, Tensor]:
+    return state._asdict()
+
+
+def _meta(checkpoint: Checkpoint) -> dict[str, str]:
+    return {"identity": json.dumps(dict(checkpoint.identity), sort_keys=True)}

@@ -1,0 +1,60 @@
+"""The one loop: sampling and training both go through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from plmcmc.chains.checkpoint import Checkpoint
+from plmcmc.chains.record import Recorder
+from plmcmc.rng import Streams
+
+
+class Stepper(Protocol):
+    """Anything that steps: every kernel, and an epoch of training."""
+
+    def step(self, state: Any, streams: Streams) -> tuple[Any, Any]:
+        """Return the next state, and what happened."""
+        ...
+
+
+def run(
+    stepper: Stepper,
+    state: Any,
+    streams: Streams,
+    steps: int,
+    *,
+    recorders: Sequence[Recorder] = (),
+    checkpoint: Checkpoint | None = None,
+    on_step: Callable[[int, Any], None] | None = None,
+    stop: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Step `steps` times and return the last state.
+
+    Args:
+        stepper: what steps.
+        state: where to begin; a NamedTuple of tensors.
+        streams: random numbers; all that a step draws comes from here.
+        steps: how many steps in all, those of a resumed checkpoint included.
+        recorders: see every step.
+        checkpoint: where to resume from, and to save to now and then.
+        on_step: told the number of steps done and the step's info, for a progress bar.
+        stop: asked before every step whether to end early.
+    """
+    first = 0
+    if checkpoint is not None and checkpoint.path.exists():
+        first, state = checkpoint.load(state, streams, recorders, stepper)
+    with torch.no_grad():
+        for step in range(first + 1, steps + 1):
+            if stop is not None and stop(state):
+                break
+            state, info = stepper.step(state, streams)
+            for recorder in recorders:
+                recorder.record(step, state, info)
+            if checkpoint is not None and (step % checkpoint.every == 0 or step == steps):
+                checkpoint.save(step, state, streams, recorders, stepper)
+            if on_step is not None:
+                on_step(step, info)
+    return state

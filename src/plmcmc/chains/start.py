@@ -1,0 +1,108 @@
+"""Where chains begin: full rows in data space, which every kernel can take in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Generator, Tensor
+
+from plmcmc.data import DataError, Incomplete
+from plmcmc.flows import Flow, sample
+from plmcmc.rng import Streams
+
+
+class Start(Protocol):
+    """Returns full rows `(rows * chains, *event)`, the chains of a row side by side."""
+
+    def __call__(self, flow: Flow, data: Incomplete, streams: Streams) -> Tensor:
+        """Return one full row for every place of the batch `data`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Unconditional:
+    """Samples of the flow, at a temperature: the paper's "reduced variance" below 1.
+
+    Args:
+        temperature: scale of the latents.
+        projected: put the observed values in, so that a latent chain starts at `y_O = x_O`. The
+            paper does not: its chains start at the sample itself and must find `x_O` first.
+    """
+
+    temperature: float = 1.0
+    projected: bool = True
+
+    def __call__(self, flow: Flow, data: Incomplete, streams: Streams) -> Tensor:
+        """Sample the flow."""
+
+        def sampler(rows: int, generator: Generator) -> Tensor:
+            return sample(flow, rows, generator, temperature=self.temperature)
+
+        y = streams.draw(sampler)
+        return data.project(y) if self.projected else y
+
+
+@dataclass(frozen=True)
+class FromObserved:
+    """Fills holes with values drawn from the row's observed ones: the paper's CIFAR start.
+
+    Rows of shape `(channels, height, width)` copy whole pixels, all channels together.
+    """
+
+    def __call__(self, flow: Flow, data: Incomplete, streams: Streams) -> Tensor:
+        """Copy observed values at random."""
+        del flow
+        shape = data.values.shape
+        channels = shape[1] if len(shape) == 4 else 1
+        values = data.values.reshape(len(data.values), channels, -1)
+        seen = data.observed.reshape(values.shape).all(1)
+        empty = ~seen.any(1)
+        if bool(empty.any()):
+            raise DataError(
+                f"FromObserved copies what a row has seen, and {int(empty.sum())} of the rows "
+                f"have seen nothing: start those from Unconditional()"
+            )
+        # A uniform place among the seen ones: the largest of independent uniforms, per hole, would
+        # cost places^2 numbers; the n-th seen place costs one.
+        order = (~seen).to(torch.uint8).argsort(dim=1, stable=True)
+        uniform = streams.uniform(torch.empty_like(seen, dtype=torch.float64))
+        nth = (uniform * seen.sum(1, keepdim=True)).long()
+        source = order.gather(1, nth)[:, None].expand_as(values)
+        return data.project(values.gather(2, source).reshape(shape))
+
+
+@dataclass(frozen=True)
+class Given:
+    """A completion that the caller has: `(rows, *event)` or one per chain `(chains, rows, *event)`.
+
+    Observed entries of it are ignored by data-space kernels, and replaced here for latent ones.
+    """
+
+    completion: Tensor
+
+    def select(self, rows: Tensor, chains: int, event: tuple[int, ...]) -> Given:
+        """Return the batch of some rows, each `chains` times."""
+        full = torch.as_tensor(self.completion)
+        if full.shape[-len(event) :] != event or full.ndim - len(event) not in (1, 2):
+            raise DataError(
+                f"a given start must have shape (rows, *event) or (chains, rows, *event) with "
+                f"event {event}; got {tuple(full.shape)}"
+            )
+        per_chain = full.ndim == len(event) + 2
+        if per_chain and len(full) != chains:
+            raise DataError(f"a start for {len(full)} chains was given, but {chains} are to run")
+        stacked = full if per_chain else full.expand(chains, *full.shape)
+        return Given(stacked[:, rows].transpose(0, 1).flatten(0, 1))
+
+    def __call__(self, flow: Flow, data: Incomplete, streams: Streams) -> Tensor:
+        """Return the completion with the observed values put in."""
+        del streams
+        full = self.completion.to(data.values)
+        if full.shape != data.values.shape or not bool(torch.isfinite(full).all()):
+            raise DataError(
+                f"a given start must be finite and have shape {tuple(data.values.shape)}; got "
+                f"{tuple(full.shape)}"
+            )
+        return data.project(full)

@@ -1,0 +1,31 @@
+"""In: arrays with holes. Out: `Incomplete`, what was seen and where."""
+
+from plmcmc.data.incomplete import DataError, Incomplete
+from plmcmc.data.missingness import (
+    CentreSquare,
+    Checkerboard,
+    Independent,
+    Mechanism,
+    MissingAtRandom,
+    MissingNotAtRandom,
+    Patch,
+    RightHalf,
+    SquareObservation,
+)
+from plmcmc.data.whitening import Moments, observed_moments
+
+__all__ = [
+    "CentreSquare",
+    "Checkerboard",
+    "DataError",
+    "Incomplete",
+    "Independent",
+    "Mechanism",
+    "MissingAtRandom",
+    "MissingNotAtRandom",
+    "Moments",
+    "Patch",
+    "RightHalf",
+    "SquareObservation",
+    "observed_moments",
+]

@@ -1,0 +1,147 @@
+"""Rows with holes: what was seen, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array = NDArray[np.floating]
+
+
+class DataError(ValueError):
+    """The arrays handed over cannot be what the caller meant."""
+
+
+@dataclass(frozen=True)
+class Incomplete:
+    """Rows of values of which some are seen.
+
+    Attributes:
+        values: `(rows, *event)`; holes hold 0, which nothing reads.
+        observed: bool, same shape; True = seen.
+
+    Example:
+        >>> data = Incomplete.of([[1.0, float("nan")]])
+        >>> data.project(torch.tensor([[5.0, 6.0]]))
+        tensor([[1., 6.]])
+    """
+
+    values: Tensor
+    observed: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        x: Any,
+        observed: Any = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> Incomplete:
+        """Check arrays and take them in; NaN marks the holes when `observed` is not given.
+
+        Raises:
+            DataError: naming the row, when the arrays are not rows of numbers with holes.
+        """
+        values, seen = checked(x, observed)
+        inside = torch.as_tensor(np.where(seen, values, 0)).to(device=device, dtype=dtype)
+        if not bool(torch.isfinite(inside).all()):
+            place = _place(~torch.isfinite(inside).cpu().numpy())
+            raise DataError(f"x is too large for {dtype} at {place}: rescale it, or use float64")
+        return cls(inside, torch.as_tensor(seen, device=device))
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.values)
+
+    def project(self, y: Tensor) -> Tensor:
+        """Return `(y_M; x_O)`: `y` with its observed entries replaced by the observed values."""
+        return torch.where(self.observed, self.values, y)
+
+    def select(self, rows: slice | Tensor) -> Incomplete:
+        """Return some of the rows."""
+        return Incomplete(self.values[rows], self.observed[rows])
+
+    def repeat(self, times: int) -> Incomplete:
+        """Return every row `times` times in a row: a batch with one place per chain."""
+        return Incomplete(
+            self.values.repeat_interleave(times, 0), self.observed.repeat_interleave(times, 0)
+        )
+
+
+def checked(x: Any, observed: Any = None) -> tuple[Array, NDArray[np.bool_]]:
+    """Return `x` as a floating array and `observed` as a boolean one, or raise `DataError`."""
+    values = _floating(x)
+    if values.ndim < 2:
+        raise DataError(
+            f"x must have one row per case, shape (rows, columns) or (rows, *event); got shape "
+            f"{values.shape}: pass x[None] for a single row"
+        )
+    if values.size == 0:
+        raise DataError(f"x is empty: shape {values.shape}; at least one row and column is needed")
+    seen = ~np.isnan(values) if observed is None else _boolean(observed, values.shape)
+    _refuse(
+        np.isnan(values) & seen, "is NaN although `observed` says it was seen", "mark it missing"
+    )
+    _refuse(np.isinf(values) & seen, "is infinite", "mark it missing (NaN) or give a finite value")
+    return values, seen
+
+
+def _floating(x: Any) -> Array:
+    if isinstance(x, Tensor):
+        x = x.detach().cpu()
+        x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
+    try:
+        values = np.asarray(x)
+    except ValueError as error:
+        raise DataError(_ragged(x)) from error
+    if values.dtype == object:
+        raise DataError(
+            "x must hold numbers; it came as Python objects: turn text into numbers, None into NaN"
+        )
+    if not np.issubdtype(values.dtype, np.floating):
+        raise DataError(
+            f"x must be a floating array; got {values.dtype}. A flow's draws are continuous, and "
+            f"integers cannot mark holes with NaN: pass x.astype(float), and `observed` if needed"
+        )
+    return values
+
+
+def _boolean(observed: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    seen = observed.detach().cpu().numpy() if isinstance(observed, Tensor) else np.asarray(observed)
+    if seen.dtype != np.bool_:
+        raise DataError(
+            f"observed must be boolean, True = seen; got {seen.dtype}: pass observed.astype(bool)"
+        )
+    if seen.shape != shape:
+        raise DataError(f"observed must have x's shape {shape}; got {seen.shape}")
+    return seen
+
+
+def _ragged(x: Any) -> str:
+    """Say which row is not as wide as the first."""
+    widths = [np.size(row) for row in x]
+    row = next((i for i, width in enumerate(widths) if width != widths[0]), 0)
+    return (
+        f"x has rows of different widths: row 0 has {widths[0]} values, row {row} has "
+        f"{widths[row]}: give every row the same columns, NaN where a value is missing"
+    )
+
+
+def _refuse(wrong: NDArray[np.bool_], what: str, advice: str) -> None:
+    if wrong.any():
+        count = int(wrong.sum())
+        more = f" (and {count - 1} more)" if count > 1 else ""
+        raise DataError(f"x {what} at {_place(wrong)}{more}: {advice}")
+
+
+def _place(where: NDArray[np.bool_]) -> str:
+    """Name the first True entry as a person would."""
+    row, *rest = (int(i) for i in np.argwhere(where)[0])
+    return f"row {row}, column {rest[0]}" if len(rest) == 1 else f"row {row}, entry {tuple(rest)}"

@@ -1,0 +1,303 @@
+"""Mechanisms that decide which entries of a data set are seen.
+
+Every mechanism is called with the complete data `x` of shape (rows, *event) and returns a bool
+array of the same shape, True where the entry is seen. Images are (rows, height, width) or
+(rows, channels, height, width), and all channels of a pixel are seen or missing together.
+"""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Protocol
+
+import numpy as np
+
+RandomState = int | np.random.Generator | None
+Shape = tuple[int, int, int]
+Pair = tuple[np.ndarray, np.ndarray]
+
+# What each parameter must satisfy, the same in words, and what to do otherwise.
+_SHARE = (lambda value: 0 <= value <= 1, "in [0, 1]", "give a share, not a count or per cent")
+_LENGTH = (lambda value: value >= 1 and value % 1 == 0, "to be a whole number >= 1", "give pixels")
+_RULES = {
+    "rate": _SHARE,
+    "always_seen": _SHARE,
+    "strength": (np.isfinite, "to be finite", "give a number such as 2.0"),
+    "block": _LENGTH,
+    "size": _LENGTH,
+    "phase": (lambda value: value in (0, 1), "to be 0 or 1", "0 sees the top left block"),
+}
+
+
+class Mechanism(Protocol):
+    """Anything that says which entries of `x` are seen."""
+
+    def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
+        """Returns a bool array of `x`'s shape, True where the entry is seen."""
+        ...
+
+
+class _Checked:
+    """Refuses parameters that break the rule of their name."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            holds, expected, remedy = _RULES[name]
+            number = isinstance(value, Real) and bool(holds(value))
+            _require(number, f"{name} {expected}", repr(value), remedy)
+
+
+@dataclass(frozen=True)
+class Independent(_Checked):
+    """Every entry is missing with probability `rate`, whatever its value.
+
+    >>> Independent(0.5)(np.zeros((1, 4)), random_state=0)
+    array([[ True, False, False, False]])
+    """
+
+    rate: float
+
+    def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
+        """Returns which entries of `x` are seen."""
+        # Written so that `default_rng(seed).random(x.shape) < rate` is missing, bit for bit.
+        return np.random.default_rng(random_state).random(x.shape) >= self.rate
+
+
+class _OnImages(_Checked):
+    """Checks the images and spreads over their channels what a subclass says of the pixels."""
+
+    def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
+        expected = "images of shape (rows, height, width) or (rows, channels, height, width)"
+        remedy = "reshape first, e.g. digits to (rows, 28, 28)"
+        _require(x.ndim in (3, 4) and 0 not in x.shape[1:], expected, f"shape {x.shape}", remedy)
+        shape = (len(x), x.shape[-2], x.shape[-1])
+        pixels = self._seen_pixels(shape, np.random.default_rng(random_state))
+        return np.broadcast_to(pixels if x.ndim == 3 else pixels[:, None], x.shape).copy()
+
+    def _seen_pixels(self, shape: Shape, rng: np.random.Generator) -> np.ndarray:
+        """Returns which pixels are seen, of shape `shape` or (1, height, width)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Patch(_OnImages):
+    """Random rectangles are removed until each image misses `round(rate * height * width)` pixels.
+
+    Sides are uniform up to half of the image's, and a rectangle may overhang the border, so that
+    it hits every pixel with the same probability. The last one keeps whole rows and part of one.
+
+    >>> (~Patch(0.25)(np.zeros((3, 8, 8)), random_state=0)).sum(axis=(1, 2))
+    array([16, 16, 16])
+    """
+
+    rate: float
+
+    def _seen_pixels(self, shape: Shape, rng: np.random.Generator) -> np.ndarray:
+        missing = np.zeros(shape, dtype=bool)
+        # Blocks of images keep the temporaries of the work small.
+        for start in range(0, len(missing), 4096):
+            _remove_rectangles(missing[start : start + 4096], self.rate, rng)
+        # The last rectangle always keeps its upper rows: half of the images are turned around.
+        turned = rng.random(len(missing)) < 0.5
+        missing[turned] = missing[turned, ::-1, ::-1]
+        return ~missing
+
+
+@dataclass(frozen=True)
+class SquareObservation(_OnImages):
+    """Only one randomly placed square of each image is seen.
+
+    Its side is one of the two integers around `sqrt((1 - rate) * height * width)`, drawn such
+    that the expected share of missing pixels is exactly `rate`.
+
+    >>> SquareObservation(0.75)(np.zeros((2, 8, 8)), random_state=0).sum(axis=(1, 2))
+    array([16, 16])
+    """
+
+    rate: float
+
+    def _seen_pixels(self, shape: Shape, rng: np.random.Generator) -> np.ndarray:
+        rows, height, width = shape
+        area, shortest = (1 - self.rate) * height * width, min(height, width)
+        expected = f"a rate whose square fits into {height} x {width} pixels"
+        remedy = f"use a rate of at least {1 - shortest**2 / (height * width):.6g}"
+        _require(area <= shortest**2 * (1 + 1e-9), expected, self.rate, remedy)
+        smaller = min(int(area**0.5), shortest - 1)
+        side = smaller + (rng.random(rows) < (area - smaller**2) / (2 * smaller + 1))
+        corners = (rng.integers(height - side + 1), rng.integers(width - side + 1))
+        return _rectangles(shape, corners, (side, side))
+
+
+@dataclass(frozen=True)
+class Checkerboard(_OnImages):
+    """Blocks of `block` x `block` pixels alternate; with phase 0 the top left one is seen.
+
+    >>> Checkerboard()(np.zeros((1, 2, 3)))
+    array([[[ True, False,  True],
+            [False,  True, False]]])
+    """
+
+    block: int = 1
+    phase: int = 0
+
+    def _seen_pixels(self, shape: Shape, rng: np.random.Generator) -> np.ndarray:
+        row, column = np.ogrid[: shape[1], : shape[2]]
+        return ((row // self.block + column // self.block) % 2 == self.phase)[None]
+
+
+@dataclass(frozen=True)
+class CentreSquare(_OnImages):
+    """A `size` x `size` square in the middle is missing.
+
+    >>> CentreSquare(2)(np.zeros((1, 3, 4)))[0, 0]
+    array([ True, False, False,  True])
+    """
+
+    size: int
+
+    def _seen_pixels(self, shape: Shape, rng: np.random.Generator) -> np.ndarray:
+        _, height, width = shape
+        expected, remedy = f"size to fit into {height} x {width} pixels", "use a smaller size"
+        _require(self.size <= min(height, width), expected, self.size, remedy)
+        side = np.array([self.size])
+        return ~_rectangles(shape, ((height - side) // 2, (width - side) // 2), (side, side))
+
+
+@dataclass(frozen=True)
+class RightHalf(_OnImages):
+    """The right half of the columns, from `width // 2` on, is missing.
+
+    >>> RightHalf()(np.zeros((1, 1, 5)))
+    array([[[ True,  True, False, False, False]]])
+    """
+
+    def _seen_pixels(self, shape: Shape, rng: np.random.Generator) -> np.ndarray:
+        return np.broadcast_to(np.arange(shape[2]) < shape[2] // 2, (1, *shape[1:]))
+
+
+@dataclass(frozen=True)
+class MissingAtRandom(_Checked):
+    """Entries of a table go missing depending on columns that are always seen.
+
+    A random share `always_seen` of the columns (at least one) is never missing. Each other column
+    is missing with probability `sigmoid(strength * score + intercept)`, where the score is its
+    own standardised random combination of the always seen columns, and the intercept makes the
+    expected share of missing entries of the whole table `rate`.
+    """
+
+    rate: float
+    always_seen: float = 0.3
+    strength: float = 2.0
+
+    def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
+        """Returns which entries of the table `x` are seen."""
+        rng, table = np.random.default_rng(random_state), _standardised(_complete_table(x))
+        columns = table.shape[1]
+        seen_count = max(1, round(self.always_seen * columns))
+        largest = 1 - seen_count / columns
+        expected = f"a rate of at most {largest:.6g} with {seen_count} of {columns} columns seen"
+        _require(self.rate <= largest + 1e-12, expected, self.rate, "lower rate or always_seen")
+        seen, other = np.split(rng.permutation(columns), [seen_count])
+        score = _standardised(table[:, seen] @ rng.standard_normal((seen.size, other.size)))
+        probability = np.zeros(table.shape)
+        share = min(1.0, self.rate / largest) if other.size else 0.0
+        probability[:, other] = _probabilities(self.strength * score, share)
+        return rng.random(table.shape) >= probability
+
+
+@dataclass(frozen=True)
+class MissingNotAtRandom(_Checked):
+    """Entries of a table go missing depending on their own value.
+
+    The probability is `sigmoid(strength * value + intercept)` of the standardised value, and each
+    column's intercept makes its expected share of missing entries `rate`.
+    """
+
+    rate: float
+    strength: float = 2.0
+
+    def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
+        """Returns which entries of the table `x` are seen."""
+        logits = self.strength * _standardised(_complete_table(x))
+        draws = np.random.default_rng(random_state).random(logits.shape)
+        return draws >= _probabilities(logits, self.rate)
+
+
+def _require(holds: bool, expected: str, got: object, remedy: str) -> None:
+    """Raises ValueError with the three parts of the message unless `holds`."""
+    if not holds:
+        raise ValueError(f"expected {expected}, got {got}; {remedy}")
+
+
+def _complete_table(x: np.ndarray) -> np.ndarray:
+    """Returns `x` as floats; refuses what is not a table of finite numbers."""
+    remedy = "reshape first, e.g. x.reshape(len(x), -1)"
+    expected = "a table of shape (rows, columns) that is not empty"
+    _require(x.ndim == 2 and 0 not in x.shape, expected, f"shape {x.shape}", remedy)
+    table = np.asarray(x, dtype=np.float64)
+    for row, column in np.argwhere(~np.isfinite(table)):
+        place = f"{table[row, column]} at row {row}, column {column}"
+        _require(False, "finite numbers", place, "start from complete data")
+    return table
+
+
+def _standardised(table: np.ndarray) -> np.ndarray:
+    """Returns the columns with mean 0 and variance 1; constant columns become 0."""
+    spread = table.std(axis=0)
+    # A constant column may have a spread from rounding alone, by which nothing must be divided.
+    spread[(np.ptp(table, axis=0) == 0) | (spread == 0)] = np.inf
+    return (table - table.mean(axis=0)) / spread
+
+
+def _probabilities(logits: np.ndarray, share: float) -> np.ndarray:
+    """Returns sigmoid(logits + intercept), the intercepts making each column's mean `share`."""
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    if share in (0, 1):
+        return np.full(logits.shape, share)
+
+    def excess(intercept: float, column: np.ndarray) -> float:
+        return float(np.mean(expit(column + intercept) - share))
+
+    centre = np.log(share) - np.log1p(-share)
+    # The root lies between the intercepts that suit the extreme logits; 1 is for the rounding.
+    intercepts = [
+        brentq(excess, centre - column.max() - 1, centre - column.min() + 1, args=(column,))
+        for column in np.ascontiguousarray(logits.T)
+    ]
+    return expit(logits + np.array(intercepts))
+
+
+def _rectangles(shape: Shape, corners: Pair, sides: Pair) -> np.ndarray:
+    """Returns (rows, height, width), True inside of each row's rectangle."""
+    vertical, horizontal = (
+        (np.arange(length) >= start[:, None]) & (np.arange(length) < (start + side)[:, None])
+        for length, start, side in zip(shape[1:], corners, sides, strict=True)
+    )
+    return vertical[:, :, None] & horizontal[:, None, :]
+
+
+def _random_rectangles(shape: Shape, rng: np.random.Generator) -> np.ndarray:
+    """Returns (rows, height, width), True inside of one random rectangle per row."""
+    rows, height, width = shape
+    tall, wide = (rng.integers(1, (side + 1) // 2 + 1, rows) for side in (height, width))
+    corners = (rng.integers(1 - tall, height), rng.integers(1 - wide, width))
+    return _rectangles(shape, corners, (tall, wide))
+
+
+def _remove_rectangles(missing: np.ndarray, rate: float, rng: np.random.Generator) -> None:
+    """Adds rectangles to each image of `missing`, in place, until it has the share `rate`."""
+    rows, height, width = missing.shape
+    flat = missing.reshape(rows, height * width)
+    room = np.full(rows, round(rate * height * width))
+    active = np.flatnonzero(room)
+    while active.size:
+        fresh = _random_rectangles((active.size, height, width), rng).reshape(active.size, -1)
+        fresh &= ~flat[active]
+        added = np.count_nonzero(fresh, axis=1)
+        over = added > room[active]
+        # Row by row from the top, so that what is kept of the rectangle stays connected.
+        fresh[over] &= np.cumsum(fresh[over], axis=1) <= room[active[over], None]
+        flat[active] |= fresh
+        room[active] = np.maximum(room[active] - added, 0)
+        active = active[room[active] > 0]

@@ -1,0 +1,41 @@
+"""Mean and deviation of what was observed, to whiten by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from plmcmc.data.incomplete import Incomplete
+
+
+class Moments(NamedTuple):
+    """Observed mean and standard deviation of every entry of a row, each of shape `(*event)`."""
+
+    mean: Tensor
+    scale: Tensor
+
+
+def observed_moments(data: Incomplete, *, floor: float = 0.0) -> Moments:
+    """Return mean and standard deviation of each column over the rows where it was seen.
+
+    A column that is constant where seen, or seen at most once, gets scale 1 (it is only centred);
+    a column never seen gets mean 0 and scale 1. Hand the result to `plmcmc.flows.Whiten`.
+
+    Args:
+        data: the rows.
+        floor: smallest scale to return, which keeps nearly constant pixels from being blown up.
+
+    Example:
+        >>> observed_moments(Incomplete.of([[1.0, 7.0], [3.0, 7.0], [float("nan"), 7.0]]))
+        Moments(mean=tensor([2., 7.]), scale=tensor([1., 1.]))
+    """
+    seen, values = data.observed, data.values.double()
+    count = seen.sum(0).clamp(min=1)
+    mean = torch.where(seen, values, 0.0).sum(0) / count
+    # Around the mean, in float64: sums of squares lose a small spread on a large offset.
+    scale = (torch.where(seen, values - mean, 0.0).square().sum(0) / count).sqrt()
+    noise = 1e-12 * mean.abs()
+    scale = torch.where(scale > noise, scale, 1.0).clamp(min=floor)
+    return Moments(mean.to(data.values.dtype), scale.to(data.values.dtype))

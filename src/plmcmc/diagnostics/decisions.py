@@ -1,0 +1,165 @@
+"""Does the auxiliary density bully the chain? The paper's last appendix (E.5).
+
+Follow a chain with one auxiliary and ask, proposal by proposal, how likely another auxiliary would
+have overturned its decision, given the same uniform number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plmcmc.chains import Start, Unconditional, progress_bar
+from plmcmc.kernels import Metropolis as MetropolisKernel
+from plmcmc.kernels.base import choose, choose_rows, decide
+from plmcmc.posterior import condition, methods
+from plmcmc.rng import RandomState, Streams, seed_of
+from plmcmc.target import Auxiliary, FlatAuxiliary, ProjectedLatentTarget
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Probabilities, per proposal number, averaged over all chains.
+
+    Attributes:
+        accepted_overturned: that an accepted proposal would have been rejected; NaN where none was
+            accepted.
+        rejected_overturned: that a rejected proposal would have been accepted; NaN where none was
+            rejected.
+        acceptance: share of chains that accepted.
+    """
+
+    accepted_overturned: NDArray[np.float64]
+    rejected_overturned: NDArray[np.float64]
+    acceptance: NDArray[np.float64]
+
+    def plot(self, path: str | Path | None = None, *, window: int = 25) -> Figure:
+        """Draw both curves, averaged over `window` proposals, and write them to `path` if given."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6, 3.6), layout="constrained")
+        axes = figure.add_subplot()
+        curves = {"Accepted": self.accepted_overturned, "Rejected": self.rejected_overturned}
+        for label, curve in curves.items():
+            axes.plot(_smoothed(curve, window), label=label)
+        axes.set(xlabel="Proposal", ylabel="Probability of being overturned", ylim=(0, 1))
+        axes.legend()
+        if path is not None:
+            figure.savefig(path, dpi=150)
+        return figure
+
+
+def decision_study(
+    flow: Any,
+    x: Any,
+    observed: Any = None,
+    *,
+    method: methods.Metropolis | None = None,
+    other: Auxiliary | None = None,
+    proposals: int = 1000,
+    chains: int = 100,
+    start: Start | None = None,
+    random_state: RandomState = None,
+    progress: bool | None = None,
+) -> Decisions:
+    """Return how often another auxiliary would overturn a chain's decisions.
+
+    Args:
+        flow: as for `plmcmc.condition`.
+        x: rows with holes.
+        observed: True = seen; NaN marks the holes when not given.
+        method: the chain to follow; by default the paper's, with an auxiliary of scale 1e-3.
+        other: the auxiliary that judges; by default the flat one, the paper's infinite scale.
+        proposals: how long to follow it.
+        chains: chains per row.
+        start: where chains begin; by default the paper's, unconditional samples of the flow.
+        random_state: a seed.
+        progress: show a bar; by default on a terminal only.
+    """
+    conditional = condition(flow, x, observed)
+    data = conditional.data.repeat(chains)
+    rows = torch.arange(conditional.data.rows, device=data.values.device)
+    kernel = (method or methods.Metropolis()).kernel(conditional.flow_for(rows, chains), data)
+    if not isinstance(kernel, MetropolisKernel):
+        raise TypeError(f"the study follows Metropolis-Hastings, not {type(kernel).__name__}")
+    seed, options = seed_of(random_state), {"chains": chains, "device": data.values.device}
+    streams = Streams.of_rows(seed, "decisions", len(rows), **options)
+    begin = start or Unconditional(projected=False)
+    study = _Study(kernel, other or FlatAuxiliary())
+    counted = np.zeros((proposals, 4))
+    with progress_bar("Decisions", proposals, show=progress) as report, torch.no_grad():
+        origin = Streams.of_rows(seed, "start", len(rows), **options)
+        state = kernel.init(begin(conditional.flow_for(rows, chains), data, origin))
+        decoded = study.decode(state.position)
+        for proposal in range(proposals):
+            state, decoded, counts = study.step(state, decoded, streams)
+            counted[proposal] = counts.cpu().numpy()
+            report(proposal + 1, "")
+    return _averaged(counted)
+
+
+@dataclass(frozen=True)
+class _Study:
+    """A Metropolis-Hastings kernel whose every decision is put to another auxiliary."""
+
+    kernel: MetropolisKernel
+    other: Auxiliary
+
+    @property
+    def target(self) -> ProjectedLatentTarget:
+        target = self.kernel.target
+        if not isinstance(target, ProjectedLatentTarget):
+            raise TypeError("only a chain in latent space has an auxiliary to question")
+        return target
+
+    def decode(self, position: Tensor) -> Tensor:
+        return self.target.flow.to_data(position)[0]
+
+    def step(self, state: Any, decoded: Tensor, streams: Streams) -> tuple[Any, Tensor, Tensor]:
+        """Take one step; also return accepted and rejected counts and their overturned shares."""
+        proposed, log_ratio = self.kernel.propose(state, streams)
+        # A third pass, for the observed part that the target does not keep: this is a study.
+        new = self.decode(proposed.position)
+        log_other = log_ratio + self._swap(new) - self._swap(decoded)
+        accepted, log_ratio = decide(log_ratio, streams)
+        ours, theirs = (
+            _acceptance(r) for r in (log_ratio, torch.nan_to_num(log_other, -torch.inf))
+        )
+        # With the same uniform u: P(u >= theirs | u < ours), and P(u < theirs | u >= ours).
+        lost = (1 - theirs / ours).clamp(min=0)[accepted].sum()
+        won = ((theirs - ours) / (1 - ours)).clamp(min=0)[~accepted].sum()
+        counts = torch.stack([accepted.sum(), lost, (~accepted).sum(), won])
+        return choose(accepted, proposed, state), choose_rows(accepted, new, decoded), counts
+
+    def _swap(self, y: Tensor) -> Tensor:
+        """Return the log of the other auxiliary over our own."""
+        target = self.target
+        return self.other.log_prob(y, target.data) - target.auxiliary.log_prob(y, target.data)
+
+
+def _acceptance(log_ratio: Tensor) -> Tensor:
+    return log_ratio.clamp(max=0).exp()
+
+
+def _averaged(counted: NDArray[np.float64]) -> Decisions:
+    accepted, lost, rejected, won = counted.T
+    with np.errstate(invalid="ignore"):
+        return Decisions(lost / accepted, won / rejected, accepted / (accepted + rejected))
+
+
+def _smoothed(curve: NDArray[np.float64], window: int) -> NDArray[np.float64]:
+    """Average over a trailing window, leaving out what is not there."""
+    there = np.isfinite(curve)
+    ones = np.ones(window)
+    total = np.convolve(np.where(there, curve, 0), ones)[: len(curve)]
+    count = np.convolve(there, ones)[: len(curve)]
+    return np.divide(total, count, out=np.full(len(curve), np.nan), where=count > 0)

@@ -1,0 +1,31 @@
+"""In: data or latents. Out: latents or data, with log-determinants."""
+
+from plmcmc.flows.contract import BrokenFlow, check_flow
+from plmcmc.flows.files import FileError, load, save
+from plmcmc.flows.linear import Linear
+from plmcmc.flows.nice import NICE
+from plmcmc.flows.preprocessing import Dequantise, Flatten, Logit, Preprocessed, Step, Whiten
+from plmcmc.flows.protocol import ContextualFlow, Flow, home, log_prob, sample
+from plmcmc.flows.realnvp import RealNVP
+
+__all__ = [
+    "NICE",
+    "BrokenFlow",
+    "ContextualFlow",
+    "Dequantise",
+    "FileError",
+    "Flatten",
+    "Flow",
+    "Linear",
+    "Logit",
+    "Preprocessed",
+    "RealNVP",
+    "Step",
+    "Whiten",
+    "check_flow",
+    "home",
+    "load",
+    "log_prob",
+    "sample",
+    "save",
+]

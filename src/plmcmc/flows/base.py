@@ -1,0 +1,77 @@
+"""What plmcmc's own flows share: flat rows, a latent density, a name to be saved under."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from plmcmc.flows.latents import LATENTS
+from plmcmc.flows.protocol import home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class LatentFlow(nn.Module, ABC):
+    """A flow of `features` columns whose latents are independent.
+
+    Attributes:
+        config: the constructor's arguments, as JSON can hold them; with the tensors of
+            `state_dict()` they rebuild the flow.
+    """
+
+    name: str
+
+    def __init__(self, features: int, latent: str) -> None:
+        super().__init__()
+        if features < 1:
+            raise ValueError(f"features must be at least 1; got {features}")
+        if latent not in LATENTS:
+            raise ValueError(f"latent must be one of {sorted(LATENTS)}; got {latent!r}")
+        self.features = features
+        self.latent = latent
+        self.config: dict[str, Any] = {"features": features, "latent": latent}
+
+    @abstractmethod
+    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `z` and `log |det dz/dx|`."""
+
+    @abstractmethod
+    def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `x` and `log |det dx/dz|`."""
+
+    def latent_log_prob(self, z: Tensor) -> Tensor:
+        """Return the log-density of the latents in float64."""
+        return LATENTS[self.latent].log_prob(z)
+
+    def latent_sample(self, rows: int, generator: Generator) -> Tensor:
+        """Return latents drawn from their density."""
+        return LATENTS[self.latent].sample((rows, self.features), generator, home(self).dtype)
+
+
+@contextmanager
+def seeded(random_state: int | None) -> Iterator[None]:
+    """Draw initial weights from a seed, and leave torch's global generator as it was.
+
+    None draws from the global generator, as torch's own modules do.
+    """
+    if random_state is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(random_state)
+        yield
+
+
+def total(terms: Tensor) -> Tensor:
+    """Sum the log-scales of each row in float64."""
+    return terms.sum(-1, dtype=torch.float64)
+
+
+def unordered(x: Tensor, order: Tensor) -> Tensor:
+    """Put the columns back where `x[:, order]` took them from."""
+    return torch.empty_like(x).index_copy(1, order, x)

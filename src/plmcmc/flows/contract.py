@@ -1,0 +1,196 @@
+"""`check_flow`: does a flow keep its promises, and if not, which one does it break?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from plmcmc.flows.protocol import Flow, home
+
+LARGEST_JACOBIAN = 1024
+
+
+class BrokenFlow(ValueError):
+    """A flow does not keep the promises that exact sampling rests on."""
+
+
+class Checked(NamedTuple):
+    """What `check_flow` looked at; `skipped` says what it could not look at, and why."""
+
+    kept: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+def check_flow(
+    flow: Flow, x: Tensor, *, tolerance: float | None = None, jacobian: bool = True
+) -> Checked:
+    """Test a flow's promises on the rows `x` and return what was tested.
+
+    Args:
+        flow: any object with the four methods of `plmcmc.flows.Flow`.
+        x: `(rows, *event)`, complete rows as the flow was trained on; a few dozen are enough.
+        tolerance: largest relative error to forgive; by default 1e-3 in float32, 1e-6 in float64.
+        jacobian: compare log-dets with autograd's, which takes a pass per column.
+
+    Raises:
+        BrokenFlow: saying in words which promises are broken, and at which row.
+
+    Example:
+        >>> from plmcmc.flows import NICE
+        >>> check_flow(NICE(4, random_state=0), torch.randn(8, 4)).skipped
+        ()
+    """
+    if not isinstance(flow, Flow):
+        missing = [name for name in _METHODS if not callable(getattr(flow, name, None))]
+        raise BrokenFlow(f"{type(flow).__name__} is not a flow: it has no {', '.join(missing)}")
+    trial = _Trial(flow, home(flow).bring(x), tolerance)
+    kept, broken, skipped = [], [], []
+    with torch.no_grad():
+        trial.run()
+    for promise, test in _PROMISES:
+        if test is _autograd and not jacobian:
+            continue
+        fault = test(trial)
+        if fault is None:
+            kept.append(promise)
+        elif fault.startswith(_SKIP):
+            skipped.append(f"{promise}: {fault.removeprefix(_SKIP)}")
+        else:
+            broken.append(f"- {promise}: {fault}")
+            if test in _DECISIVE:
+                break
+    if broken:
+        raise BrokenFlow(f"{type(flow).__name__} breaks its promises:\n" + "\n".join(broken))
+    return Checked(tuple(kept), tuple(skipped))
+
+
+_METHODS = ("to_latent", "to_data", "latent_log_prob", "latent_sample")
+_SKIP = "skipped, "
+
+
+class _Trial:
+    """The flow's answers on the trial rows, computed once."""
+
+    def __init__(self, flow: Flow, x: Tensor, tolerance: float | None) -> None:
+        self.flow, self.x = flow, x
+        self.tolerance = tolerance or (1e-6 if x.dtype == torch.float64 else 1e-3)
+
+    def run(self) -> None:
+        flow, x = self.flow, self.x
+        self.z, self.log_det = flow.to_latent(x)
+        self.back, self.log_det_back = flow.to_data(self.z)
+        self.latent_log_prob = flow.latent_log_prob(self.z)
+        self.drawn = [flow.latent_sample(len(x), self.generator(seed)) for seed in (1, 1, 2)]
+        self.decoded, self.decoded_log_det = flow.to_data(self.drawn[0])
+        self.encoded, _ = flow.to_latent(self.decoded)
+
+    def generator(self, seed: int) -> Generator:
+        return Generator(self.x.device).manual_seed(seed)
+
+    def worst(self, one: Tensor, other: Tensor) -> str | None:
+        """Name the row where two answers differ most, if that is too much."""
+        scale = 1 + torch.maximum(one.double().abs(), other.double().abs())
+        error = ((one.double() - other.double()).abs() / scale).reshape(len(one), -1).amax(1)
+        row = int(error.argmax())
+        # NaN compares false: written so that it counts as a fault.
+        if float(error[row]) <= self.tolerance:
+            return None
+        return f"relative error {float(error[row]):.2g} at row {row} (allowed {self.tolerance:.0e})"
+
+
+def _shapes(t: _Trial) -> str | None:
+    rows = len(t.x)
+    for name, tensor in (
+        ("to_latent's log-det", t.log_det),
+        ("to_data's log-det", t.log_det_back),
+        ("latent_log_prob", t.latent_log_prob),
+    ):
+        if tensor.shape != (rows,):
+            return f"{name} has shape {tuple(tensor.shape)} where ({rows},) is expected"
+    if t.back.shape != t.x.shape:
+        return f"to_data returns shape {tuple(t.back.shape)} for x of shape {tuple(t.x.shape)}"
+    if t.drawn[0].shape != t.z.shape:
+        return f"latent_sample gives {tuple(t.drawn[0].shape)}, to_latent {tuple(t.z.shape)}"
+    return None
+
+
+def _finite(t: _Trial) -> str | None:
+    for name, tensor in (
+        ("to_latent", t.z),
+        ("to_latent's log-det", t.log_det),
+        ("to_data", t.back),
+        ("latent_log_prob", t.latent_log_prob),
+    ):
+        wrong = ~torch.isfinite(tensor).reshape(len(tensor), -1).all(1)
+        if bool(wrong.any()):
+            return f"{name} is NaN or infinite at row {int(wrong.nonzero()[0])}"
+    return None
+
+
+def _repeats(t: _Trial) -> str | None:
+    with torch.no_grad():
+        again, log_det = t.flow.to_latent(t.x)
+    fault = t.worst(again, t.z) or t.worst(log_det, t.log_det)
+    return fault and f"{fault}; is noise added, or a module in train mode (call flow.eval())?"
+
+
+def _alone(t: _Trial) -> str | None:
+    with torch.no_grad():
+        z, log_det = t.flow.to_latent(t.x[:1])
+    fault = t.worst(z, t.z[:1]) or t.worst(log_det, t.log_det[:1])
+    return fault and f"{fault}; does a batch statistic enter (call flow.eval())?"
+
+
+def _round_trip(t: _Trial) -> str | None:
+    return t.worst(t.back, t.x)
+
+
+def _latent_round_trip(t: _Trial) -> str | None:
+    return t.worst(t.encoded, t.drawn[0])
+
+
+def _cancel(t: _Trial) -> str | None:
+    return t.worst(t.log_det, -t.log_det_back)
+
+
+def _autograd(t: _Trial) -> str | None:
+    size = t.x[0].numel()
+    if size > LARGEST_JACOBIAN:
+        return f"{_SKIP}{size} columns make too large a Jacobian (limit {LARGEST_JACOBIAN})"
+    for row in range(min(2, len(t.x))):
+        try:
+            jacobian = torch.autograd.functional.jacobian(_encoder(t.flow), t.x[row : row + 1])
+        except RuntimeError as error:
+            return f"{_SKIP}the flow has no derivative: {error}"
+        exact = torch.linalg.slogdet(jacobian.reshape(size, size).double())[1]
+        if t.worst(exact[None], t.log_det[row : row + 1]):
+            return f"{float(t.log_det[row]):.6g} where autograd finds {float(exact):.6g}, row {row}"
+    return None
+
+
+def _encoder(flow: Flow) -> Callable[[Tensor], Tensor]:
+    return lambda x: flow.to_latent(x)[0]
+
+
+def _seeded(t: _Trial) -> str | None:
+    if not torch.equal(t.drawn[0], t.drawn[1]):
+        return "latent_sample differs for the same generator seed: does it draw elsewhere?"
+    return "latent_sample ignores its generator" if torch.equal(t.drawn[0], t.drawn[2]) else None
+
+
+_PROMISES: tuple[tuple[str, Callable[[_Trial], str | None]], ...] = (
+    ("one term per row, and matching shapes", _shapes),
+    ("finite numbers", _finite),
+    ("the same answer twice", _repeats),
+    ("a row's answer does not depend on its neighbours", _alone),
+    ("to_data undoes to_latent", _round_trip),
+    ("to_latent undoes to_data", _latent_round_trip),
+    ("the two log-dets cancel", _cancel),
+    ("the log-det is the derivative's", _autograd),
+    ("latent_sample draws from the generator it is given", _seeded),
+)
+# With wrong shapes or NaN, every later finding would only repeat it.
+_DECISIVE = (_shapes, _finite)

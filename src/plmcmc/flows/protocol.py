@@ -1,0 +1,72 @@
+"""What the sampler asks of a flow: four methods, never called *forward* or *inverse*."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Generator, Tensor, nn
+
+
+@runtime_checkable
+class Flow(Protocol):
+    """A bijection between data `x` and latents `z`, and the density of the latents.
+
+    Tensors lead with rows; `log_det` and log-probabilities have shape `(rows,)`.
+    """
+
+    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `z` and `log |det dz/dx|`."""
+        ...
+
+    def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `x` and `log |det dx/dz|`."""
+        ...
+
+    def latent_log_prob(self, z: Tensor) -> Tensor:
+        """Return the log-density of the latents."""
+        ...
+
+    def latent_sample(self, rows: int, generator: Generator) -> Tensor:
+        """Return latents drawn from their density."""
+        ...
+
+
+@runtime_checkable
+class ContextualFlow(Protocol):
+    """A family of flows: one for every row's context."""
+
+    def given(self, context: Tensor) -> Flow:
+        """Return the flow whose row i is conditioned on `context[i]`."""
+        ...
+
+
+class Home(NamedTuple):
+    """Where a flow computes."""
+
+    dtype: torch.dtype
+    device: torch.device
+
+    def bring(self, tensor: Tensor) -> Tensor:
+        """Return the tensor in this dtype and on this device."""
+        return tensor.to(dtype=self.dtype, device=self.device)
+
+
+def home(flow: object) -> Home:
+    """Return dtype and device of a flow's parameters or buffers; torch's defaults without any."""
+    if isinstance(flow, nn.Module):
+        for tensor in [*flow.parameters(), *flow.buffers()]:
+            if tensor.is_floating_point():
+                return Home(tensor.dtype, tensor.device)
+    return Home(torch.get_default_dtype(), torch.device("cpu"))
+
+
+def log_prob(flow: Flow, x: Tensor) -> Tensor:
+    """Return `log p(x)` in float64: one pass."""
+    z, log_det = flow.to_latent(x)
+    return flow.latent_log_prob(z).double() + log_det.double()
+
+
+def sample(flow: Flow, rows: int, generator: Generator, *, temperature: float = 1.0) -> Tensor:
+    """Return unconditional draws; `temperature` scales the latents (below 1: less varied)."""
+    return flow.to_data(temperature * flow.latent_sample(rows, generator))[0]

@@ -1,0 +1,25 @@
+"""In: a target. Out: `(State, Info)` from `State`, each row's chain moved once."""
+
+from plmcmc.kernels.base import Info, Kernel, NonFiniteStart, State
+from plmcmc.kernels.elliptical import EllipticalSlice
+from plmcmc.kernels.gibbs import OneCoordinate
+from plmcmc.kernels.langevin import Langevin, UnadjustedLangevin
+from plmcmc.kernels.metropolis import Metropolis
+from plmcmc.kernels.proposals import CrankNicolson, Mixture, Perturb, Proposal, Resample
+
+__all__ = [
+    "CrankNicolson",
+    "EllipticalSlice",
+    "Info",
+    "Kernel",
+    "Langevin",
+    "Metropolis",
+    "Mixture",
+    "NonFiniteStart",
+    "OneCoordinate",
+    "Perturb",
+    "Proposal",
+    "Resample",
+    "State",
+    "UnadjustedLangevin",
+]

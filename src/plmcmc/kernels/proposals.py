@@ -1,0 +1,103 @@
+"""Proposals: a new position together with the correction it owes, which cannot be forgotten."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from plmcmc.kernels.base import choose_rows, row_sum
+from plmcmc.rng import Streams
+
+
+class Proposal(Protocol):
+    """Returns `z'` and `log g(z | z') - log g(z' | z)`."""
+
+    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Propose one move for every row."""
+        ...
+
+
+@dataclass(frozen=True)
+class Perturb:
+    """`z' ~ N(z, scale^2)`: a small step, the paper's g_p."""
+
+    scale: float
+
+    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Return the perturbed position; the move is symmetric and owes nothing."""
+        new = position + self.scale * streams.normal(position)
+        return new, torch.zeros(len(new), dtype=torch.float64, device=new.device)
+
+
+@dataclass(frozen=True)
+class Resample:
+    """`z' ~ N(0, scale^2)`: a draw that forgets where it was, the paper's g_r."""
+
+    scale: float
+
+    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Return a fresh position."""
+        new = self.scale * streams.normal(position)
+        return new, 0.5 * row_sum(new.square() - position.square()) / self.scale**2
+
+
+@dataclass(frozen=True)
+class CrankNicolson:
+    """`z' = sqrt(1 - step^2) z + step N(0, scale^2)`: reversible for `N(0, scale^2)` (pCN).
+
+    With normal latents and scale 1 the density of the latents cancels from the ratio, and what is
+    left does not depend on the dimension.
+    """
+
+    step: float
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a step outside (0, 1]."""
+        if not 0 < self.step <= 1:
+            raise ValueError(f"step must be in (0, 1]; got {self.step}")
+
+    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Return the rotated position."""
+        noise = self.scale * streams.normal(position)
+        new = math.sqrt(1 - self.step**2) * position + self.step * noise
+        return new, 0.5 * row_sum(new.square() - position.square()) / self.scale**2
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Each row picks one proposal at random and corrects for that one alone.
+
+    The pick does not look at the state, so this is a mixture of kernels that each leave the target
+    invariant: exact, with no sum over the components (the paper calls it an approximation).
+    """
+
+    proposals: Sequence[Proposal]
+    weights: Sequence[float]
+
+    def __post_init__(self) -> None:
+        """Refuse weights that are not one positive number per proposal."""
+        if len(self.proposals) != len(self.weights) or min(self.weights, default=0) <= 0:
+            raise ValueError(
+                f"one positive weight per proposal is needed; got {len(self.proposals)} proposals "
+                f"and weights {list(self.weights)}"
+            )
+
+    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Return each row's pick."""
+        bounds = torch.tensor(self.weights, dtype=torch.float64, device=position.device).cumsum(0)
+        uniform = streams.uniform(bounds.new_empty(len(position)))
+        pick = torch.bucketize(uniform * bounds[-1], bounds, right=True)
+        pick = pick.clamp(max=len(self.proposals) - 1)
+        new, correction = self.proposals[0](position, streams)
+        for index, proposal in enumerate(self.proposals[1:], start=1):
+            chosen = pick == index
+            other, other_correction = proposal(position, streams)
+            new = choose_rows(chosen, other, new)
+            correction = torch.where(chosen, other_correction, correction)
+        return new, correction

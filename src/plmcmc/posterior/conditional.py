@@ -1,0 +1,176 @@
+"""The front door: `condition(flow, x)` and what can be asked of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from plmcmc.adapters import adapt
+from plmcmc.chains import Schedule, Start, Unconditional, resumed_seed
+from plmcmc.data import DataError, Incomplete
+from plmcmc.data.incomplete import checked
+from plmcmc.flows import ContextualFlow, Flow, check_flow, home, sample
+from plmcmc.posterior.draws import Draws
+from plmcmc.posterior.methods import Method, method_of
+from plmcmc.posterior.plan import Plan
+from plmcmc.posterior.verdict import warn
+from plmcmc.rng import RandomState
+
+_CONTEXT_MISSING = "this flow needs a context: pass context=..., one per row"
+
+
+def condition(
+    flow: Any, x: Any, observed: Any = None, context: Any = None, *, check: bool = True
+) -> Conditional:
+    """Return the conditional distribution of a flow given what is observed in each row of `x`.
+
+    Args:
+        flow: plmcmc's own, zuko's, or any object with the four methods of `plmcmc.flows.Flow`.
+        x: `(rows, *event)`, floating; NaN marks the holes when `observed` is not given.
+        observed: bool, shape of `x`, True = seen; `x` is not read where it is False.
+        context: `(rows, ...)`, one context per row, for a flow built with one.
+        check: test on a few of the flow's own samples that it keeps its promises.
+
+    Raises:
+        DataError: when `x`, `observed` or `context` cannot be what was meant, naming the row.
+        BrokenFlow: when the flow breaks a promise, in words.
+
+    Example:
+        >>> import plmcmc
+        >>> flow = plmcmc.Linear.of_moments(torch.zeros(2), torch.tensor([[1.0, 0.9], [0.9, 1.0]]))
+        >>> posterior = plmcmc.condition(flow, [[1.0, float("nan")]])
+        >>> draws = posterior.sample(500, method="elliptical", random_state=0)
+        >>> bool(abs(draws.mean()[0, 1] - 0.9) < 0.1)
+        True
+    """
+    flow = adapt(flow)
+    values, seen = checked(x, observed)
+    where = home(flow)
+    data = Incomplete.of(values, seen, dtype=where.dtype, device=where.device)
+    contexts = _contexts(flow, context, data)
+    conditional = Conditional(flow, values, data, contexts)
+    _match(conditional, check=check)
+    return conditional
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """p(x_M | x_O) of a flow, for every row at once; made by `condition`.
+
+    Attributes:
+        flow: the flow, or the family of flows that waits for contexts.
+        values: the caller's array.
+        data: the same, as the flow computes.
+        context: one per row, or None.
+    """
+
+    flow: Flow | ContextualFlow
+    values: NDArray[np.floating]
+    data: Incomplete
+    context: Tensor | None
+
+    def sample(
+        self,
+        draws: int = 500,
+        *,
+        chains: int = 4,
+        warmup: int | None = None,
+        thin: int = 1,
+        method: str | Method = "elliptical",
+        start: Start | None = None,
+        random_state: RandomState = None,
+        progress: bool | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 1000,
+        chunk_rows: int | None = None,
+    ) -> Draws:
+        """Draw completions of every row, and warn when they cannot be trusted.
+
+        Args:
+            draws: completions to keep per chain.
+            chains: independent chains per row, from starts of their own.
+            warmup: steps to run before keeping any; by default as many as are run after.
+            thin: steps from one kept completion to the next.
+            method: a name from `plmcmc.posterior.METHODS`, or a configured method.
+            start: where chains begin; by default samples of the flow with the observed values in.
+            random_state: a seed; the same one gives the same draws.
+            progress: show a bar; by default on a terminal only.
+            checkpoint: a directory to save the run to and to resume it from.
+            checkpoint_every: steps between two saves.
+            chunk_rows: rows to work on at once; changes memory and speed, never the draws.
+
+        Warns:
+            ConvergenceWarning: naming rows whose split R-hat exceeds 1.05.
+            StuckWarning: naming rows with a chain that never moved.
+        """
+        for name, number in (("draws", draws), ("chains", chains), ("thin", thin)):
+            if number < 1:
+                raise ValueError(f"{name} must be at least 1; got {number}")
+        plan = Plan(
+            conditional=self,
+            schedule=Schedule(draws * thin if warmup is None else warmup, draws, thin),
+            chains=chains,
+            method=method_of(method),
+            start=start or Unconditional(),
+            seed=resumed_seed(_first_saved(checkpoint), random_state),
+            chunk_rows=chunk_rows,
+            checkpoint=None if checkpoint is None else Path(checkpoint),
+            checkpoint_every=checkpoint_every,
+        )
+        result = plan.run(progress=progress)
+        warn(result)
+        return result
+
+    def flow_for(self, rows: Tensor, chains: int) -> Flow:
+        """Return the flow of some rows, `chains` places each, with their contexts."""
+        if isinstance(self.flow, ContextualFlow):
+            if self.context is None:
+                raise DataError(_CONTEXT_MISSING)
+            return self.flow.given(self.context[rows].repeat_interleave(chains, 0))
+        return self.flow
+
+
+def _contexts(flow: Flow | ContextualFlow, context: Any, data: Incomplete) -> Tensor | None:
+    """Check that contexts are there when the flow wants them, one for each row."""
+    if not isinstance(flow, ContextualFlow):
+        if context is not None:
+            raise DataError("this flow takes no context: leave context out")
+        return None
+    if context is None:
+        raise DataError(_CONTEXT_MISSING)
+    contexts = torch.as_tensor(np.asarray(context)).to(data.values)
+    if len(contexts) != data.rows:
+        raise DataError(f"context must have one row per row of x: {data.rows}, not {len(contexts)}")
+    wrong = (
+        ~torch.isfinite(contexts).flatten(1).all(1) if contexts.ndim > 1 else ~contexts.isfinite()
+    )
+    if bool(wrong.any()):
+        raise DataError(f"context is NaN or infinite at row {int(wrong.nonzero()[0])}")
+    return contexts
+
+
+def _match(conditional: Conditional, *, check: bool) -> None:
+    """Compare the flow's own samples with the rows' shape, and test the flow on them."""
+    rows = torch.arange(min(8, conditional.data.rows), device=conditional.data.values.device)
+    flow = conditional.flow_for(rows, 1)
+    with torch.no_grad():
+        own = sample(flow, len(rows), Generator(rows.device).manual_seed(0))
+    expected, got = tuple(own.shape[1:]), tuple(conditional.data.values.shape[1:])
+    if expected != got:
+        raise DataError(f"the flow's rows have shape {expected}; those of x have {got}")
+    if check:
+        # Loose: a flow that rounds a little still samples well; one that disagrees does not.
+        check_flow(flow, own, tolerance=1e-2, jacobian=False)
+
+
+def _first_saved(checkpoint: str | Path | None) -> Path | None:
+    """Return a chunk's file of the run saved in this directory, or None."""
+    if checkpoint is None:
+        return None
+    return next(iter(sorted(Path(checkpoint).glob("rows-*.safetensors"))), None)

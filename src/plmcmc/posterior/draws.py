@@ -1,0 +1,141 @@
+"""What came out: completions of every row, and whether they can be trusted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plmcmc import statistics
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.floating]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Draws:
+    """Completed rows drawn from p(x_M | x_O).
+
+    Attributes:
+        values: `(chains, draws, rows, *event)`; observed entries are the caller's own, bit for bit.
+        observed: bool `(rows, *event)`, True = seen.
+        acceptance: `(chains, rows)`, share of steps after the warm-up that moved; NaN for rows
+            with nothing missing, which need no chain.
+        passes: flow passes per chain, warm-up included.
+        exact: False if the method was a biased one.
+        method: what was run.
+        seed: the seed that repeats it.
+    """
+
+    values: Array
+    observed: NDArray[np.bool_]
+    acceptance: NDArray[np.float64]
+    passes: int
+    exact: bool
+    method: str
+    seed: int
+
+    def mean(self) -> Array:
+        """Return the conditional mean `(rows, *event)` over chains and draws."""
+        return self._settled(self.values.mean((0, 1), dtype=np.float64))
+
+    def quantile(self, q: float | list[float]) -> Array:
+        """Return conditional quantiles `(rows, *event)`, or one such array per `q`."""
+        flat = self.values.reshape(-1, *self.values.shape[2:])
+        return self._settled(np.quantile(flat, q, axis=0))
+
+    def rhat(self) -> NDArray[np.float64]:
+        """Return rank-normalised split R-hat `(rows, *event)`; NaN where observed."""
+        return self._at_holes(statistics.rhat)
+
+    def ess(self) -> NDArray[np.float64]:
+        """Return the bulk effective sample size over all chains; NaN where observed."""
+        return self._at_holes(statistics.ess)
+
+    def summary(self) -> pd.DataFrame:
+        """Return one line per missing entry: mean, deviation, quantiles, R-hat, ESS."""
+        import pandas as pd
+
+        holes = np.argwhere(~self.observed)
+        flat = self._holes().reshape(-1, len(holes)).astype(np.float64)
+        low, middle, high = np.quantile(flat, [0.05, 0.5, 0.95], axis=0)
+        names = ["row", "column"] if holes.shape[1] == 2 else ["row", *_axes(holes.shape[1] - 1)]
+        table: dict[str, Any] = dict(zip(names, holes.T, strict=True))
+        table |= {"mean": flat.mean(0), "sd": flat.std(0, ddof=1) if len(flat) > 1 else np.nan}
+        table |= {"5%": low, "50%": middle, "95%": high}
+        table |= {"rhat": self.rhat()[~self.observed], "ess": self.ess()[~self.observed]}
+        return pd.DataFrame(table)
+
+    def to_arviz(self) -> Any:
+        """Return ArviZ's container (InferenceData in 0.x, DataTree in 1.x) with variable `x`."""
+        try:
+            import arviz
+        except ImportError as error:
+            raise ImportError("to_arviz needs ArviZ: pip install 'plmcmc[arviz]'") from error
+        variables = {"x": self.values}
+        if int(arviz.__version__.split(".")[0]) >= 1:
+            return arviz.from_dict({"posterior": variables})
+        return arviz.from_dict(posterior=variables)
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything to one safetensors file and return its path."""
+        from safetensors.numpy import save
+
+        path = Path(path)
+        tensors = {
+            "values": np.ascontiguousarray(self.values),
+            "observed": self.observed,
+            "acceptance": self.acceptance,
+        }
+        facts = {"passes": self.passes, "exact": self.exact, "method": self.method}
+        content = save(tensors, {"draws": json.dumps(facts | {"seed": self.seed})})
+        temporary = path.with_name(path.name + ".partial")
+        temporary.write_bytes(content)
+        temporary.replace(path)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Draws:
+        """Read what `save` wrote."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, "np") as file:
+                facts = json.loads((file.metadata() or {})["draws"])
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path} does not hold draws: {error}") from error
+        return cls(**tensors, **facts)
+
+    def __repr__(self) -> str:
+        """Say what is inside in one line."""
+        chains, draws, rows = self.values.shape[:3]
+        return (
+            f"Draws({chains} chains x {draws} draws of {rows} rows, "
+            f"{int((~self.observed).sum())} missing entries, {self.passes} passes per chain, "
+            f"{self.method})"
+        )
+
+    def _holes(self) -> Array:
+        """`(chains, draws, missing entries)`."""
+        return self.values[:, :, ~self.observed]
+
+    def _at_holes(self, statistic: Any) -> NDArray[np.float64]:
+        result = np.full(self.observed.shape, np.nan)
+        if not self.observed.all():
+            result[~self.observed] = statistic(self._holes())
+        return result
+
+    def _settled(self, statistic: NDArray[np.floating]) -> Array:
+        """Put the observed values back: an average of equal numbers may differ in its last bit."""
+        return np.where(self.observed, self.values[0, 0], statistic).astype(self.values.dtype)
+
+
+def _axes(count: int) -> list[str]:
+    return {3: ["channel", "y", "x"], 2: ["y", "x"]}.get(count, [f"axis{i}" for i in range(count)])

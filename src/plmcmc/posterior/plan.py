@@ -1,0 +1,189 @@
+"""One call of `Conditional.sample`: chunks of rows through the loop, and their results together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from plmcmc.chains import (
+    Acceptance,
+    Checkpoint,
+    Completions,
+    Given,
+    Progress,
+    Schedule,
+    Start,
+    fingerprint,
+    progress_bar,
+    run,
+)
+from plmcmc.data import Incomplete
+from plmcmc.flows import BrokenFlow, Flow
+from plmcmc.kernels import Kernel, NonFiniteStart, State
+from plmcmc.posterior.draws import Draws
+from plmcmc.posterior.methods import Method
+from plmcmc.rng import Block, Streams, chunks_of
+
+if TYPE_CHECKING:
+    from plmcmc.posterior.conditional import Conditional
+
+# Entries of a batch that are worked on at once: some tens of megabytes a copy.
+CHUNK_ENTRIES = 2**22
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a call asks for."""
+
+    conditional: Conditional
+    schedule: Schedule
+    chains: int
+    method: Method
+    start: Start
+    seed: int
+    chunk_rows: int | None
+    checkpoint: Path | None
+    checkpoint_every: int
+
+    def run(self, *, progress: bool | None) -> Draws:
+        """Run every chunk and put the results together."""
+        collected = _Collected.empty(self)
+        chunks = self.chunks()
+        total = len(chunks) * self.schedule.steps
+        with progress_bar(f"Sampling, {self.chains} chains a row", total, show=progress) as report:
+            for index, chunk in enumerate(chunks):
+                offset = index * self.schedule.steps
+                chunk.run(collected, lambda done, words, o=offset: report(o + done, words))
+        return collected.draws(self)
+
+    def chunks(self) -> list[_Chunk]:
+        """Cut the rows with holes into chunks; the others are their own completion, for free."""
+        data = self.conditional.data
+        holes = (~data.observed).flatten(1).any(1).nonzero().flatten()
+        if len(holes) == 0:
+            return []
+        per_row = self.chains * data.values[0].numel()
+        cut = chunks_of(len(holes), self.chunk_rows or max(1, CHUNK_ENTRIES // per_row))
+        return [_Chunk(self, holes[c[0].start : c[-1].stop], c) for c in cut]
+
+    def identity(self) -> Mapping[str, str]:
+        """What makes this run this run."""
+        conditional = self.conditional
+        start = self.start
+        described = fingerprint(start.completion) if isinstance(start, Given) else repr(start)
+        return {
+            "flow": fingerprint(*_tensors(conditional.flow)),
+            "data": fingerprint(conditional.data.values, conditional.data.observed),
+            "context": "" if conditional.context is None else fingerprint(conditional.context),
+            "schedule": repr(self.schedule),
+            "chains": str(self.chains),
+            "method": repr(self.method),
+            "start": described,
+            "seed": str(self.seed),
+        }
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Some rows of a plan, all their chains in one batch, the chains of a row side by side."""
+
+    plan: Plan
+    rows: Tensor
+    blocks: list[Block]
+
+    def run(self, collected: _Collected, report: Progress) -> None:
+        """Run the chains of these rows."""
+        plan = self.plan
+        data = plan.conditional.data.select(self.rows).repeat(plan.chains)
+        flow = plan.conditional.flow_for(self.rows, plan.chains)
+        kernel = plan.method.kernel(flow, data)
+        with torch.no_grad():
+            state = self._start(flow, data, kernel)
+        acceptance = Acceptance(plan.schedule, data.values)
+        completions = Completions(plan.schedule, data.values)
+        run(
+            kernel,
+            state,
+            self._streams("steps"),
+            plan.schedule.steps,
+            recorders=(completions, acceptance),
+            checkpoint=self._checkpoint(),
+            on_step=lambda done, info: report(done, ""),
+        )
+        collected.take(self.rows, completions.values, acceptance, exact=kernel.exact)
+
+    def _checkpoint(self) -> Checkpoint | None:
+        if self.plan.checkpoint is None:
+            return None
+        name = f"rows-{self.blocks[0].start}-{self.blocks[-1].stop}.safetensors"
+        path = self.plan.checkpoint / name
+        return Checkpoint(path, self.plan.identity(), self.plan.checkpoint_every)
+
+    def _start(self, flow: Flow, data: Incomplete, kernel: Kernel) -> State:
+        start = self.plan.start
+        if isinstance(start, Given):
+            start = start.select(self.rows, self.plan.chains, tuple(data.values.shape[1:]))
+        try:
+            return kernel.init(start(flow, data, self._streams("start")))
+        except NonFiniteStart as error:
+            rows = sorted({int(self.rows[place // self.plan.chains]) for place in error.places})
+            raise BrokenFlow(
+                f"the flow's density is NaN or zero where chains of rows {rows[:10]} start: check "
+                f"those rows' observed values against the data the flow was trained on, or give "
+                f"another start"
+            ) from error
+
+    def _streams(self, purpose: str) -> Streams:
+        plan, device = self.plan, self.rows.device
+        return Streams.of_blocks(plan.seed, purpose, self.blocks, chains=plan.chains, device=device)
+
+
+@dataclass
+class _Collected:
+    """The chunks' results, put in their places of the whole."""
+
+    values: NDArray[np.floating]
+    acceptance: NDArray[np.float64]
+    passes: int = 0
+    exact: bool = True
+
+    @classmethod
+    def empty(cls, plan: Plan) -> _Collected:
+        values = plan.conditional.values
+        shape = (plan.chains, plan.schedule.draws, *values.shape)
+        acceptance = np.full((plan.chains, len(values)), np.nan)
+        return cls(np.broadcast_to(values, shape).copy(), acceptance)
+
+    def take(self, rows: Tensor, values: Tensor, counted: Acceptance, *, exact: bool) -> None:
+        chains, where = len(self.acceptance), rows.cpu().numpy()
+        by_chain = values.unflatten(1, (len(rows), chains)).movedim(2, 0)
+        self.values[:, :, where] = by_chain.numpy()
+        self.acceptance[:, where] = counted.rate.cpu().reshape(len(rows), chains).T.numpy()
+        self.passes = max(self.passes, counted.passes)
+        self.exact = exact
+
+    def draws(self, plan: Plan) -> Draws:
+        conditional = plan.conditional
+        observed = conditional.data.observed.cpu().numpy()
+        # The caller's own numbers, not the flow's rounding of them.
+        np.copyto(self.values, conditional.values, where=observed)
+        return Draws(
+            self.values,
+            observed,
+            self.acceptance,
+            self.passes,
+            self.exact,
+            repr(plan.method),
+            plan.seed,
+        )
+
+
+def _tensors(flow: Any) -> list[Tensor]:
+    return list(flow.state_dict().values()) if isinstance(flow, nn.Module) else []

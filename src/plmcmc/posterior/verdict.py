@@ -1,0 +1,84 @@
+"""Warnings in words: which rows cannot be trusted, and what to change."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from plmcmc.posterior.draws import Draws
+from plmcmc.statistics.convergence import MINIMUM_DRAWS
+
+RHAT_LIMIT = 1.05
+
+
+class ConvergenceWarning(UserWarning):
+    """Chains of a row disagree: its draws are not yet from p(x_M | x_O)."""
+
+
+class StuckWarning(UserWarning):
+    """A chain never moved."""
+
+
+class BiasedWarning(UserWarning):
+    """The method does not leave the target invariant."""
+
+
+def warn(draws: Draws) -> None:
+    """Say what is wrong with these draws, if anything."""
+    if not draws.exact:
+        _say(
+            BiasedWarning, f"{draws.method} is biased: its draws are not exactly from p(x_M | x_O)"
+        )
+    _warn_stuck(draws)
+    if draws.values.shape[1] < MINIMUM_DRAWS:
+        _say(
+            ConvergenceWarning,
+            f"R-hat needs {MINIMUM_DRAWS} draws per chain, {draws.values.shape[1]} were asked for: "
+            f"convergence was not checked",
+        )
+        return
+    _warn_unconverged(draws)
+
+
+def _warn_stuck(draws: Draws) -> None:
+    stuck = (draws.acceptance == 0).any(0)
+    if stuck.any():
+        _say(
+            StuckWarning,
+            f"{_rows(stuck)}: a chain never accepted a proposal. Use smaller steps, a wider "
+            f"auxiliary, or another method (ran {draws.method})",
+        )
+
+
+def _warn_unconverged(draws: Draws) -> None:
+    rhat = draws.rhat()
+    # NaN at a hole means that it never moved in any chain: that is not convergence.
+    bad = ~draws.observed & ~(rhat <= RHAT_LIMIT)
+    if not bad.any():
+        return
+    rows = np.asarray(bad.reshape(len(bad), -1).any(1))
+    finite = np.where(np.isfinite(rhat), rhat, -np.inf)
+    place = tuple(int(i) for i in np.unravel_index(int(np.argmax(finite)), rhat.shape))
+    worst = f"worst {rhat[place]:.3g} at row {place[0]}, entry {place[1:]}"
+    count = draws.values.shape[1]
+    _say(
+        ConvergenceWarning,
+        f"{_rows(rows)}: split R-hat exceeds {RHAT_LIMIT} for {int(bad.sum())} of "
+        f"{int((~draws.observed).sum())} missing entries ({worst}). These chains have not "
+        f"converged: raise warmup and thin (or draws, now {count}), or try another method "
+        f"(ran {draws.method})",
+    )
+
+
+def _rows(rows: np.ndarray) -> str:
+    """Name up to ten rows."""
+    names = np.flatnonzero(rows)
+    listed = ", ".join(str(name) for name in names[:10])
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return f"row{'s' if len(names) > 1 else ''} {listed}{more}"
+
+
+def _say(category: type[Warning], message: str) -> None:
+    # The caller of Conditional.sample: _say, _warn_*, warn and sample lie between.
+    warnings.warn(message, category, stacklevel=5)

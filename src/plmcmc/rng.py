@@ -1,0 +1,137 @@
+"""Seeds to random streams: one generator per fixed block of rows.
+
+Rows are cut into blocks of 64, always at the same places, and every block owns a generator seeded
+by `(seed, purpose, block index)`. Chunks and workers hold whole blocks, so what a row gets depends
+neither on how the work was cut nor on who did it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+BLOCK_ROWS = 64
+
+RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
+
+
+class Block(NamedTuple):
+    """Rows `start` to `stop` (excluded), and the number of the block in the whole data set."""
+
+    number: int
+    start: int
+    stop: int
+
+
+def blocks_of(rows: int) -> list[Block]:
+    """Cut `rows` into blocks of 64; the last one takes the remainder too.
+
+    No block but an only one is smaller than 64 rows: below that size a matrix library may sum in
+    another order, and the same row would come out different in its last bit.
+    """
+    count = max(1, rows // BLOCK_ROWS)
+    starts = [BLOCK_ROWS * index for index in range(count)] + [rows]
+    return [Block(index, starts[index], starts[index + 1]) for index in range(count)]
+
+
+def chunks_of(rows: int, chunk_rows: int) -> list[list[Block]]:
+    """Group the blocks of `rows` into chunks of about `chunk_rows`, at least one block each."""
+    blocks = blocks_of(rows)
+    size = max(1, chunk_rows // BLOCK_ROWS)
+    return [blocks[first : first + size] for first in range(0, len(blocks), size)]
+
+
+def seed_of(random_state: RandomState = None) -> int:
+    """Return an integer seed: `random_state` itself, one drawn from it, or a fresh one."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**32))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**32, dtype=np.uint64))
+    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
+        raise TypeError(
+            f"random_state must be an integer, a numpy Generator or None; got {random_state!r}"
+        )
+    if random_state < 0:
+        raise ValueError(f"random_state must not be negative; got {random_state}")
+    return int(random_state)
+
+
+def generator(
+    seed: int, purpose: str, index: int = 0, device: torch.device | str = "cpu"
+) -> Generator:
+    """Return the generator of block `index` for one purpose."""
+    base = np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0]
+    # torch's CPU generator keeps 32 bits of a seed: counting up from a hash makes no two blocks
+    # of a run collide, where hashing each of a million rows' blocks would.
+    return Generator(device).manual_seed((int(base) + index) % 2**32)
+
+
+class Streams:
+    """Random numbers for a batch of rows, each block from its own generator.
+
+    Args:
+        generators: one per block.
+        sizes: how many consecutive rows of the batch each generator serves.
+    """
+
+    def __init__(self, generators: list[Generator], sizes: list[int]) -> None:
+        self.generators = generators
+        self.sizes = sizes
+
+    @classmethod
+    def of_blocks(
+        cls,
+        seed: int,
+        purpose: str,
+        blocks: list[Block],
+        *,
+        chains: int = 1,
+        device: torch.device | str = "cpu",
+    ) -> Streams:
+        """Return the streams of `blocks`, whose rows stand `chains` times each in the batch."""
+        generators = [generator(seed, purpose, block.number, device) for block in blocks]
+        return cls(generators, [chains * (block.stop - block.start) for block in blocks])
+
+    @classmethod
+    def of_rows(cls, seed: int, purpose: str, rows: int, **options: Any) -> Streams:
+        """Return the streams of a whole data set of `rows`; options as for `of_blocks`."""
+        return cls.of_blocks(seed, purpose, blocks_of(rows), **options)
+
+    @property
+    def rows(self) -> int:
+        """How many rows of a batch these streams serve."""
+        return sum(self.sizes)
+
+    def normal(self, like: Tensor) -> Tensor:
+        """Return independent standard normals, shape and dtype of `like` (rows first)."""
+        out = torch.empty_like(like, requires_grad=False)
+        for part, source in zip(out.split(self.sizes), self.generators, strict=True):
+            part.normal_(generator=source)
+        return out
+
+    def uniform(self, like: Tensor) -> Tensor:
+        """Return independent uniforms on [0, 1), shape and dtype of `like` (rows first)."""
+        out = torch.empty_like(like, requires_grad=False)
+        for part, source in zip(out.split(self.sizes), self.generators, strict=True):
+            part.uniform_(generator=source)
+        return out
+
+    def draw(self, sampler: Callable[[int, Generator], Tensor]) -> Tensor:
+        """Concatenate `sampler(rows, generator)` over the blocks."""
+        pairs = zip(self.sizes, self.generators, strict=True)
+        return torch.cat([sampler(size, source) for size, source in pairs])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a checkpoint needs to go on from here."""
+        return {"generators": torch.stack([source.get_state() for source in self.generators])}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from where `tensors()` was taken."""
+        for source, state in zip(self.generators, tensors["generators"], strict=True):
+            source.set_state(state)

@@ -1,0 +1,17 @@
+"""In: a flow and rows with holes. Out: log-densities and completions, at points to step through."""
+
+from plmcmc.target.auxiliary import Auxiliary, FlatAuxiliary, NormalAuxiliary
+from plmcmc.target.conditional import ConditionalTarget
+from plmcmc.target.point import Point, Target, differentiate
+from plmcmc.target.projected import ProjectedLatentTarget
+
+__all__ = [
+    "Auxiliary",
+    "ConditionalTarget",
+    "FlatAuxiliary",
+    "NormalAuxiliary",
+    "Point",
+    "ProjectedLatentTarget",
+    "Target",
+    "differentiate",
+]

@@ -1,0 +1,53 @@
+"""A point of a target, and what kernels ask of a target."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+
+class Point(NamedTuple):
+    """Where each row's chain stands.
+
+    Attributes:
+        position: the coordinates that kernels move: latents, or the completed row itself.
+        completion: the row with its holes filled, `(rows, *event)`.
+        log_density: the target there up to a constant, `(rows,)`, float64.
+    """
+
+    position: Tensor
+    completion: Tensor
+    log_density: Tensor
+
+
+class Target(Protocol):
+    """A density over positions whose completions are distributed as p(x_M | x_O)."""
+
+    passes: ClassVar[int]
+    """Flow passes that one evaluation costs."""
+
+    @property
+    def free(self) -> Tensor | None:
+        """True where a position may move; None where everything may."""
+        ...
+
+    def start(self, y: Tensor) -> Tensor:
+        """Return the position of a full row `y` in data space."""
+        ...
+
+    def __call__(self, position: Tensor) -> Point:
+        """Evaluate the target."""
+        ...
+
+
+def differentiate(target: Target, position: Tensor) -> tuple[Point, Tensor]:
+    """Return the point and the gradient of its log-density, zero where nothing may move."""
+    with torch.enable_grad():
+        leaf = position.detach().requires_grad_()
+        point = target(leaf)
+        (gradient,) = torch.autograd.grad(point.log_density.sum(), leaf)
+    if target.free is not None:
+        gradient = gradient * target.free
+    return Point(*(field.detach() for field in point)), gradient

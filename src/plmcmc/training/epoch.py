@@ -1,0 +1,163 @@
+"""An epoch of training as a step of the one loop, so that it can be recorded and resumed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.optim import Optimizer
+
+from plmcmc.flows import Preprocessed, log_prob
+from plmcmc.rng import Streams
+from plmcmc.training.maximise import maximise
+
+GRADIENT_CLIP = 10.0
+
+
+class TrainingError(ValueError):
+    """Training cannot begin, or cannot go on."""
+
+
+class EpochState(NamedTuple):
+    """How far training is; the weights live in the flow.
+
+    Attributes:
+        epoch: epochs done.
+        best_epoch: the one after which the held-out rows were likeliest.
+        best: their mean log-likelihood then.
+    """
+
+    epoch: Tensor
+    best_epoch: Tensor
+    best: Tensor
+
+    @classmethod
+    def start(cls) -> EpochState:
+        """Return the state before the first epoch."""
+        return cls(*(torch.tensor(n, dtype=torch.float64) for n in (0, 0, -torch.inf)))
+
+
+class EpochInfo(NamedTuple):
+    """Mean log-likelihoods of one epoch, in nats per row of the user's data."""
+
+    train: float
+    held_out: float
+
+
+class Epoch:
+    """Steps a flow through one epoch, and remembers its best weights.
+
+    Args:
+        flow: the flow; of a `Preprocessed` one, the inner flow is trained.
+        train: rows to train on.
+        held_out: rows to judge by; may be none.
+        optimizer: holds the inner flow's parameters; its rate follows a cosine over `epochs`.
+        epochs: how many there will be at most.
+        batch_size: rows per gradient step.
+        noise: deviation of the noise added to the rows the inner flow sees.
+    """
+
+    def __init__(
+        self,
+        flow: Any,
+        train: Tensor,
+        held_out: Tensor,
+        optimizer: Optimizer,
+        *,
+        epochs: int,
+        batch_size: int,
+        noise: float,
+    ) -> None:
+        self.flow, self.train, self.held_out = flow, train, held_out
+        self.inner: Any = flow.flow if isinstance(flow, Preprocessed) else flow
+        self.optimizer, self.rate = optimizer, optimizer.param_groups[0]["lr"]
+        self.epochs, self.batch_size, self.noise = epochs, batch_size, noise
+        self.best = _copied(self.inner)
+        self.history = torch.zeros(epochs, 2, dtype=torch.float64)
+
+    def step(self, state: EpochState, streams: Streams) -> tuple[EpochState, EpochInfo]:
+        """Run one epoch."""
+        source = streams.generators[0]
+        done = int(state.epoch)
+        self._set_rate(self.rate * 0.5 * (1 + math.cos(math.pi * done / self.epochs)))
+        info = EpochInfo(self._train(source, done + 1), self._score(source))
+        self.history[done] = torch.tensor(info)
+        # With nothing held out the score is NaN, and the last epoch is the best.
+        better = not info.held_out <= float(state.best)
+        if better:
+            self.best = _copied(self.inner)
+        best = torch.tensor(info.held_out, dtype=torch.float64) if better else state.best
+        best_epoch = state.epoch + 1 if better else state.best_epoch
+        return EpochState(state.epoch + 1, best_epoch, best), info
+
+    def keep_best(self) -> None:
+        """Leave the flow at its best epoch, in eval mode."""
+        self.inner.load_state_dict(self.best)
+        self.inner.eval()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return weights, the optimizer's moments and the history."""
+        tensors = {f"now.{key}": value for key, value in self.inner.state_dict().items()}
+        tensors |= {f"best.{key}": value for key, value in self.best.items()}
+        return tensors | self._moments() | {"history": self.history}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from where `tensors()` was taken."""
+        own = self.tensors()
+        with torch.no_grad():
+            for key, value in own.items():
+                value.copy_(tensors[key])
+
+    def _train(self, source: Generator, epoch: int) -> float:
+        self.inner.train()
+        x, log_det = self._prepared(self.train, source)
+        options = {"batch_size": self.batch_size, "noise": self.noise, "clip": GRADIENT_CLIP}
+        loss = maximise(self.inner, x, self.optimizer, generator=source, **options)
+        score = float(log_det.mean() - loss)
+        if not math.isfinite(score):
+            raise TrainingError(
+                f"the loss is NaN or infinite in epoch {epoch}: lower learning_rate (now "
+                f"{self.rate}), raise noise (now {self.noise}), or whiten the data"
+            )
+        return score
+
+    def _score(self, source: Generator) -> float:
+        """Return the mean log-likelihood of the held-out rows."""
+        if len(self.held_out) == 0:
+            return math.nan
+        self.inner.eval()
+        scores = []
+        with torch.no_grad():
+            for rows in self.held_out.split(4096):
+                x, log_det = self._prepared(rows, source)
+                scores.append(log_prob(self.inner, x) + log_det)
+        return float(torch.cat(scores).mean())
+
+    def _prepared(self, x: Tensor, source: Generator) -> tuple[Tensor, Tensor]:
+        """Return rows as the inner flow sees them, and the log-det of getting there."""
+        if isinstance(self.flow, Preprocessed):
+            return self.flow.prepare(x, source)
+        return x, torch.zeros(len(x), dtype=torch.float64, device=x.device)
+
+    def _set_rate(self, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def _moments(self) -> dict[str, Tensor]:
+        """Return the tensors of Adam's state, made up as zeros before the first step."""
+        tensors: dict[str, Tensor] = {}
+        for group in self.optimizer.param_groups:
+            for index, p in enumerate(group["params"]):
+                state = self.optimizer.state[p]
+                if not state:
+                    state["step"] = torch.tensor(0.0)
+                    state |= {k: torch.zeros_like(p) for k in ("exp_avg", "exp_avg_sq")}
+                tensors |= {f"moment.{index}.{key}": value for key, value in state.items()}
+        return tensors
+
+
+def _copied(module: nn.Module) -> dict[str, Tensor]:
+    return {key: value.clone() for key, value in module.state_dict().items()}
