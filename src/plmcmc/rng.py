@@ -110,14 +110,14 @@ class Streams:
 
     def normal(self, like: Tensor) -> Tensor:
         """Return independent standard normals, shape and dtype of `like` (rows first)."""
-        out = torch.empty_like(like, requires_grad=False)
+        out = _blank(like)
         for part, source in zip(out.split(self.sizes), self.generators, strict=True):
             part.normal_(generator=source)
         return out
 
     def uniform(self, like: Tensor) -> Tensor:
         """Return independent uniforms on [0, 1), shape and dtype of `like` (rows first)."""
-        out = torch.empty_like(like, requires_grad=False)
+        out = _blank(like)
         for part, source in zip(out.split(self.sizes), self.generators, strict=True):
             part.uniform_(generator=source)
         return out
@@ -134,4 +134,10 @@ class Streams:
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
         for source, state in zip(self.generators, tensors["generators"], strict=True):
-            source.set_state(state)
+            # A copy: torch 2.13 crashes on a view that does not start its storage.
+            source.set_state(state.clone())
+
+
+def _blank(like: Tensor) -> Tensor:
+    """Return room for numbers in row order: torch fills other layouts with other numbers."""
+    return torch.empty_like(like, requires_grad=False, memory_format=torch.contiguous_format)

@@ -9,13 +9,11 @@ from plmcmc.data.missingness import (
     Checkerboard,
     Independent,
     Mechanism,
-    MissingAtRandom,
-    MissingNotAtRandom,
     Patch,
     RightHalf,
     SquareObservation,
-    _standardised,
 )
+from plmcmc.data.table_missingness import MissingAtRandom, MissingNotAtRandom, _standardised
 
 # Standard errors a sum of independent draws may be off; one correct test in 150,000 fails.
 DEVIATIONS = 4.5

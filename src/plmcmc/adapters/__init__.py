@@ -17,8 +17,8 @@ def adapt(obj: Any) -> Flow | ContextualFlow:
     """
     if isinstance(obj, Flow | ContextualFlow):
         return obj
-    library = type(obj).__module__.split(".")[0]
-    if library == "zuko":
+    # A user may have derived a class of their own from zuko's.
+    if any(kind.__module__.split(".")[0] == "zuko" for kind in type(obj).__mro__):
         from plmcmc.adapters.zuko import adapt_zuko
 
         return adapt_zuko(obj)

@@ -41,7 +41,7 @@ class ZukoFlow(nn.Module):
         devices = [generator.device] if generator.device.type == "cuda" else []
         seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
+            _global_generator(generator.device).manual_seed(seed)
             return base.sample((rows,) if len(base.batch_shape) == 0 else ())
 
     def _distribution(self, rows: int) -> Any:
@@ -68,6 +68,14 @@ def adapt_zuko(flow: nn.Module) -> ZukoFlow | ContextualZukoFlow:
             f"{type(flow).__name__} is not a zuko flow: pass zuko.flows.NSF(...) or like"
         )
     return ContextualZukoFlow(flow) if _needs_context(flow) else ZukoFlow(flow)
+
+
+def _global_generator(device: torch.device) -> Generator:
+    """Return torch's own generator of one device; `torch.manual_seed` would seed all of them."""
+    if device.type != "cuda":
+        return torch.default_generator
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return torch.cuda.default_generators[index]
 
 
 def _needs_context(flow: nn.Module) -> bool:

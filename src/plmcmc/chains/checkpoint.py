@@ -49,7 +49,10 @@ def fingerprint(*tensors: Tensor) -> str:
 def resumed_seed(path: str | Path | None, random_state: RandomState) -> int:
     """Return the seed of `random_state`, or, if that is None, of the run saved at `path`."""
     if random_state is None and path is not None and Path(path).exists():
-        return int(Checkpoint(Path(path), {}).read_identity()["seed"])
+        identity = Checkpoint(Path(path), {}).read_identity()
+        if "seed" not in identity:
+            raise CheckpointError(f"{path} is a checkpoint without a seed: pass random_state")
+        return int(identity["seed"])
     return seed_of(random_state)
 
 
@@ -93,10 +96,15 @@ class Checkpoint:
         self, state: Any, streams: Streams, recorders: Sequence[Recorder], stepper: object
     ) -> tuple[int, Any]:
         """Put everything back and return the step and the state, or raise `CheckpointError`."""
-        tensors = self._read()
+        tensors, wanted = self._read(), _parts(state, streams, recorders, stepper)
+        lacking = {f"{name}.{key}" for name, part in wanted.items() for key in part} - set(tensors)
+        if lacking:
+            raise CheckpointError(
+                f"{self.path} lacks {', '.join(sorted(lacking)[:3])}: another version wrote it; "
+                f"delete it to start over"
+            )
         parts = {
-            name: {key: tensors[f"{name}.{key}"] for key in part}
-            for name, part in _parts(state, streams, recorders, stepper).items()
+            name: {key: tensors[f"{name}.{key}"] for key in part} for name, part in wanted.items()
         }
         streams.restore(parts["streams"])
         for index, recorder in enumerate(recorders):
@@ -110,8 +118,8 @@ class Checkpoint:
         """Return the identity that the file carries."""
         try:
             with safe_open(self.path, "pt") as file:
-                return json.loads((file.metadata() or {})["identity"])
-        except (SafetensorError, KeyError, json.JSONDecodeError, OSError) as error:
+                return dict(json.loads((file.metadata() or {})["identity"]).items())
+        except (SafetensorError, KeyError, ValueError, AttributeError, OSError) as error:
             raise CheckpointError(
                 f"{self.path} is not a checkpoint, or a damaged one ({error}): delete it to "
                 f"start over"

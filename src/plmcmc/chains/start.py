@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import Flow, sample
+from plmcmc.flows import Flow
 from plmcmc.rng import Streams
 
 
@@ -36,11 +36,8 @@ class Unconditional:
 
     def __call__(self, flow: Flow, data: Incomplete, streams: Streams) -> Tensor:
         """Sample the flow."""
-
-        def sampler(rows: int, generator: Generator) -> Tensor:
-            return sample(flow, rows, generator, temperature=self.temperature)
-
-        y = streams.draw(sampler)
+        # Latents by blocks, but all decoded at once: a flow with contexts knows its rows by place.
+        y, _ = flow.to_data(self.temperature * streams.draw(flow.latent_sample))
         return data.project(y) if self.projected else y
 
 
@@ -82,9 +79,13 @@ class Given:
 
     completion: Tensor
 
+    def __post_init__(self) -> None:
+        """Take in arrays of any library."""
+        object.__setattr__(self, "completion", torch.as_tensor(self.completion))
+
     def select(self, rows: Tensor, chains: int, event: tuple[int, ...]) -> Given:
         """Return the batch of some rows, each `chains` times."""
-        full = torch.as_tensor(self.completion)
+        full = self.completion
         if full.shape[-len(event) :] != event or full.ndim - len(event) not in (1, 2):
             raise DataError(
                 f"a given start must have shape (rows, *event) or (chains, rows, *event) with "
@@ -94,15 +95,22 @@ class Given:
         if per_chain and len(full) != chains:
             raise DataError(f"a start for {len(full)} chains was given, but {chains} are to run")
         stacked = full if per_chain else full.expand(chains, *full.shape)
-        return Given(stacked[:, rows].transpose(0, 1).flatten(0, 1))
+        if int(rows.max()) >= stacked.shape[1]:
+            raise DataError(
+                f"a given start must have a row for every row of x; got {stacked.shape[1]} rows, "
+                f"and x has a row {int(rows.max())}"
+            )
+        return Given(stacked[:, rows.to(full.device)].transpose(0, 1).flatten(0, 1))
 
     def __call__(self, flow: Flow, data: Incomplete, streams: Streams) -> Tensor:
         """Return the completion with the observed values put in."""
         del streams
         full = self.completion.to(data.values)
-        if full.shape != data.values.shape or not bool(torch.isfinite(full).all()):
+        if full.shape != data.values.shape:
             raise DataError(
-                f"a given start must be finite and have shape {tuple(data.values.shape)}; got "
-                f"{tuple(full.shape)}"
+                f"a given start must have shape {tuple(data.values.shape)}; got {tuple(full.shape)}"
             )
-        return data.project(full)
+        projected = data.project(full)
+        if not bool(torch.isfinite(projected).all()):
+            raise DataError("a given start must be finite at the holes; it has NaN or infinity")
+        return projected

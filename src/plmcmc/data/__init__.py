@@ -6,12 +6,11 @@ from plmcmc.data.missingness import (
     Checkerboard,
     Independent,
     Mechanism,
-    MissingAtRandom,
-    MissingNotAtRandom,
     Patch,
     RightHalf,
     SquareObservation,
 )
+from plmcmc.data.table_missingness import MissingAtRandom, MissingNotAtRandom
 from plmcmc.data.whitening import Moments, observed_moments
 
 __all__ = [

@@ -12,6 +12,8 @@ from torch import Tensor
 
 Array = NDArray[np.floating]
 
+_UNEVEN = "parts of different widths"
+
 
 class DataError(ValueError):
     """The arrays handed over cannot be what the caller meant."""
@@ -53,7 +55,8 @@ class Incomplete:
         if not bool(torch.isfinite(inside).all()):
             place = _place(~torch.isfinite(inside).cpu().numpy())
             raise DataError(f"x is too large for {dtype} at {place}: rescale it, or use float64")
-        return cls(inside, torch.as_tensor(seen, device=device))
+        # A copy, as `values` are: the caller may go on to write into the array.
+        return cls(inside, torch.as_tensor(seen.copy(), device=device))
 
     @property
     def rows(self) -> int:
@@ -94,6 +97,8 @@ def checked(x: Any, observed: Any = None) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def _floating(x: Any) -> Array:
+    if isinstance(x, np.ma.MaskedArray):
+        raise DataError("x is a masked array, whose mask would be lost: pass x.filled(np.nan)")
     if isinstance(x, Tensor):
         x = x.detach().cpu()
         x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
@@ -114,7 +119,14 @@ def _floating(x: Any) -> Array:
 
 
 def _boolean(observed: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    seen = observed.detach().cpu().numpy() if isinstance(observed, Tensor) else np.asarray(observed)
+    if isinstance(observed, Tensor):
+        observed = observed.detach().cpu().numpy()
+    try:
+        seen = np.asarray(observed)
+    except ValueError as error:
+        raise DataError(
+            f"observed must have x's shape {shape}; got rows of different widths"
+        ) from error
     if seen.dtype != np.bool_:
         raise DataError(
             f"observed must be boolean, True = seen; got {seen.dtype}: pass observed.astype(bool)"
@@ -125,13 +137,21 @@ def _boolean(observed: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def _ragged(x: Any) -> str:
-    """Say which row is not as wide as the first."""
-    widths = [np.size(row) for row in x]
-    row = next((i for i, width in enumerate(widths) if width != widths[0]), 0)
+    """Say which row is not as wide as the first, or is uneven in itself."""
+    widths = [_width(row) for row in x]
+    row = next((i for i, w in enumerate(widths) if w != widths[0] or w == _UNEVEN), 0)
     return (
-        f"x has rows of different widths: row 0 has {widths[0]} values, row {row} has "
-        f"{widths[row]}: give every row the same columns, NaN where a value is missing"
+        f"x has rows of different widths: row 0 has {widths[0]}, row {row} has {widths[row]}: "
+        f"give every row the same columns, NaN where a value is missing"
     )
+
+
+def _width(row: Any) -> str:
+    try:
+        shape = np.shape(row)
+    except ValueError:
+        return _UNEVEN
+    return f"{shape[0]} values" if len(shape) == 1 else f"shape {tuple(shape)}"
 
 
 def _refuse(wrong: NDArray[np.bool_], what: str, advice: str) -> None:

@@ -36,18 +36,18 @@ class Mechanism(Protocol):
         ...
 
 
-class _Checked:
+class CheckedParameters:
     """Refuses parameters that break the rule of their name."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             holds, expected, remedy = _RULES[name]
             number = isinstance(value, Real) and bool(holds(value))
-            _require(number, f"{name} {expected}", repr(value), remedy)
+            require(number, f"{name} {expected}", repr(value), remedy)
 
 
 @dataclass(frozen=True)
-class Independent(_Checked):
+class Independent(CheckedParameters):
     """Every entry is missing with probability `rate`, whatever its value.
 
     >>> Independent(0.5)(np.zeros((1, 4)), random_state=0)
@@ -62,13 +62,13 @@ class Independent(_Checked):
         return np.random.default_rng(random_state).random(x.shape) >= self.rate
 
 
-class _OnImages(_Checked):
+class _OnImages(CheckedParameters):
     """Checks the images and spreads over their channels what a subclass says of the pixels."""
 
     def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
         expected = "images of shape (rows, height, width) or (rows, channels, height, width)"
         remedy = "reshape first, e.g. digits to (rows, 28, 28)"
-        _require(x.ndim in (3, 4) and 0 not in x.shape[1:], expected, f"shape {x.shape}", remedy)
+        require(x.ndim in (3, 4) and 0 not in x.shape[1:], expected, f"shape {x.shape}", remedy)
         shape = (len(x), x.shape[-2], x.shape[-1])
         pixels = self._seen_pixels(shape, np.random.default_rng(random_state))
         return np.broadcast_to(pixels if x.ndim == 3 else pixels[:, None], x.shape).copy()
@@ -120,7 +120,7 @@ class SquareObservation(_OnImages):
         area, shortest = (1 - self.rate) * height * width, min(height, width)
         expected = f"a rate whose square fits into {height} x {width} pixels"
         remedy = f"use a rate of at least {1 - shortest**2 / (height * width):.6g}"
-        _require(area <= shortest**2 * (1 + 1e-9), expected, self.rate, remedy)
+        require(area <= shortest**2 * (1 + 1e-9), expected, self.rate, remedy)
         smaller = min(int(area**0.5), shortest - 1)
         side = smaller + (rng.random(rows) < (area - smaller**2) / (2 * smaller + 1))
         corners = (rng.integers(height - side + 1), rng.integers(width - side + 1))
@@ -157,7 +157,7 @@ class CentreSquare(_OnImages):
     def _seen_pixels(self, shape: Shape, rng: np.random.Generator) -> np.ndarray:
         _, height, width = shape
         expected, remedy = f"size to fit into {height} x {width} pixels", "use a smaller size"
-        _require(self.size <= min(height, width), expected, self.size, remedy)
+        require(self.size <= min(height, width), expected, self.size, remedy)
         side = np.array([self.size])
         return ~_rectangles(shape, ((height - side) // 2, (width - side) // 2), (side, side))
 
@@ -174,98 +174,10 @@ class RightHalf(_OnImages):
         return np.broadcast_to(np.arange(shape[2]) < shape[2] // 2, (1, *shape[1:]))
 
 
-@dataclass(frozen=True)
-class MissingAtRandom(_Checked):
-    """Entries of a table go missing depending on columns that are always seen.
-
-    A random share `always_seen` of the columns (at least one) is never missing. Each other column
-    is missing with probability `sigmoid(strength * score + intercept)`, where the score is its
-    own standardised random combination of the always seen columns, and the intercept makes the
-    expected share of missing entries of the whole table `rate`.
-    """
-
-    rate: float
-    always_seen: float = 0.3
-    strength: float = 2.0
-
-    def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
-        """Returns which entries of the table `x` are seen."""
-        rng, table = np.random.default_rng(random_state), _standardised(_complete_table(x))
-        columns = table.shape[1]
-        seen_count = max(1, round(self.always_seen * columns))
-        largest = 1 - seen_count / columns
-        expected = f"a rate of at most {largest:.6g} with {seen_count} of {columns} columns seen"
-        _require(self.rate <= largest + 1e-12, expected, self.rate, "lower rate or always_seen")
-        seen, other = np.split(rng.permutation(columns), [seen_count])
-        score = _standardised(table[:, seen] @ rng.standard_normal((seen.size, other.size)))
-        probability = np.zeros(table.shape)
-        share = min(1.0, self.rate / largest) if other.size else 0.0
-        probability[:, other] = _probabilities(self.strength * score, share)
-        return rng.random(table.shape) >= probability
-
-
-@dataclass(frozen=True)
-class MissingNotAtRandom(_Checked):
-    """Entries of a table go missing depending on their own value.
-
-    The probability is `sigmoid(strength * value + intercept)` of the standardised value, and each
-    column's intercept makes its expected share of missing entries `rate`.
-    """
-
-    rate: float
-    strength: float = 2.0
-
-    def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
-        """Returns which entries of the table `x` are seen."""
-        logits = self.strength * _standardised(_complete_table(x))
-        draws = np.random.default_rng(random_state).random(logits.shape)
-        return draws >= _probabilities(logits, self.rate)
-
-
-def _require(holds: bool, expected: str, got: object, remedy: str) -> None:
+def require(holds: bool, expected: str, got: object, remedy: str) -> None:
     """Raises ValueError with the three parts of the message unless `holds`."""
     if not holds:
         raise ValueError(f"expected {expected}, got {got}; {remedy}")
-
-
-def _complete_table(x: np.ndarray) -> np.ndarray:
-    """Returns `x` as floats; refuses what is not a table of finite numbers."""
-    remedy = "reshape first, e.g. x.reshape(len(x), -1)"
-    expected = "a table of shape (rows, columns) that is not empty"
-    _require(x.ndim == 2 and 0 not in x.shape, expected, f"shape {x.shape}", remedy)
-    table = np.asarray(x, dtype=np.float64)
-    for row, column in np.argwhere(~np.isfinite(table)):
-        place = f"{table[row, column]} at row {row}, column {column}"
-        _require(False, "finite numbers", place, "start from complete data")
-    return table
-
-
-def _standardised(table: np.ndarray) -> np.ndarray:
-    """Returns the columns with mean 0 and variance 1; constant columns become 0."""
-    spread = table.std(axis=0)
-    # A constant column may have a spread from rounding alone, by which nothing must be divided.
-    spread[(np.ptp(table, axis=0) == 0) | (spread == 0)] = np.inf
-    return (table - table.mean(axis=0)) / spread
-
-
-def _probabilities(logits: np.ndarray, share: float) -> np.ndarray:
-    """Returns sigmoid(logits + intercept), the intercepts making each column's mean `share`."""
-    from scipy.optimize import brentq
-    from scipy.special import expit
-
-    if share in (0, 1):
-        return np.full(logits.shape, share)
-
-    def excess(intercept: float, column: np.ndarray) -> float:
-        return float(np.mean(expit(column + intercept) - share))
-
-    centre = np.log(share) - np.log1p(-share)
-    # The root lies between the intercepts that suit the extreme logits; 1 is for the rounding.
-    intercepts = [
-        brentq(excess, centre - column.max() - 1, centre - column.min() + 1, args=(column,))
-        for column in np.ascontiguousarray(logits.T)
-    ]
-    return expit(logits + np.array(intercepts))
 
 
 def _rectangles(shape: Shape, corners: Pair, sides: Pair) -> np.ndarray:

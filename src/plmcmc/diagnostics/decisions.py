@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plmcmc.chains import Start, Unconditional, progress_bar
+from plmcmc.chains import Given, Start, Unconditional, progress_bar
 from plmcmc.kernels import Metropolis as MetropolisKernel
 from plmcmc.kernels.base import choose, choose_rows, decide
 from plmcmc.posterior import condition, methods
@@ -86,19 +86,21 @@ def decision_study(
         progress: show a bar; by default on a terminal only.
     """
     conditional = condition(flow, x, observed)
-    data = conditional.data.repeat(chains)
-    rows = torch.arange(conditional.data.rows, device=data.values.device)
-    kernel = (method or methods.Metropolis()).kernel(conditional.flow_for(rows, chains), data)
+    rows = torch.arange(conditional.data.rows, device=conditional.data.values.device)
+    batch = conditional.batch(rows, chains)
+    kernel = (method or methods.Metropolis()).kernel(batch)
     if not isinstance(kernel, MetropolisKernel):
         raise TypeError(f"the study follows Metropolis-Hastings, not {type(kernel).__name__}")
-    seed, options = seed_of(random_state), {"chains": chains, "device": data.values.device}
+    seed, options = seed_of(random_state), {"chains": chains, "device": rows.device}
     streams = Streams.of_rows(seed, "decisions", len(rows), **options)
     begin = start or Unconditional(projected=False)
+    if isinstance(begin, Given):
+        begin = begin.select(rows, chains, tuple(batch.data.values.shape[1:]))
     study = _Study(kernel, other or FlatAuxiliary())
     counted = np.zeros((proposals, 4))
     with progress_bar("Decisions", proposals, show=progress) as report, torch.no_grad():
         origin = Streams.of_rows(seed, "start", len(rows), **options)
-        state = kernel.init(begin(conditional.flow_for(rows, chains), data, origin))
+        state = kernel.init(begin(batch.flow, batch.data, origin))
         decoded = study.decode(state.position)
         for proposal in range(proposals):
             state, decoded, counts = study.step(state, decoded, streams)

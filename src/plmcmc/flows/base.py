@@ -63,7 +63,8 @@ def seeded(random_state: int | None) -> Iterator[None]:
         yield
         return
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(random_state)
+        # Not torch.manual_seed, which seeds the GPUs' generators too.
+        torch.default_generator.manual_seed(random_state)
         yield
 
 

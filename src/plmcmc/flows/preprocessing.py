@@ -27,6 +27,11 @@ class Step(nn.Module, ABC):
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return the user's values, and the log-determinant `(rows,)`."""
 
+    @classmethod
+    def of_config(cls, **config: Any) -> Step:
+        """Return a step from its `config`; its tensors are filled in from a file."""
+        return cls(**config)
+
     def dequantised(self, x: Tensor, generator: Generator) -> Tensor:
         """Return training data for this step; only `Dequantise` adds noise to it."""
         del generator
@@ -97,6 +102,7 @@ class Whiten(Step):
         super().__init__()
         if not bool((scale > 0).all()):
             raise ValueError("scale must be positive everywhere")
+        mean, scale = torch.broadcast_tensors(mean, scale)
         self.config = {"shape": list(mean.shape)}
         self.mean: Tensor
         self.scale: Tensor
@@ -104,9 +110,9 @@ class Whiten(Step):
         self.register_buffer("scale", scale.clone())
 
     @classmethod
-    def of_config(cls, shape: list[int]) -> Whiten:
+    def of_config(cls, **config: Any) -> Whiten:
         """Return a step of this shape, to be filled from a file."""
-        return cls(torch.zeros(shape), torch.ones(shape))
+        return cls(torch.zeros(config["shape"]), torch.ones(config["shape"]))
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the whitened values."""
@@ -117,7 +123,7 @@ class Whiten(Step):
         return z * self.scale + self.mean, self._log_scale(z)
 
     def _log_scale(self, x: Tensor) -> Tensor:
-        return self.scale.double().log().sum().expand(len(x))
+        return self.scale.double().log().expand(x.shape[1:]).sum().expand(len(x))
 
 
 class Logit(Step):
@@ -134,6 +140,8 @@ class Logit(Step):
             raise ValueError(f"low must be below high; got {low} and {high}")
         if not 0 <= margin < 0.5:
             raise ValueError(f"margin must be in [0, 0.5); got {margin}")
+        # Plain numbers, which JSON can hold: `x.min()` is a tensor, and may be on a GPU.
+        low, high, margin = float(low), float(high), float(margin)
         self.config = {"low": low, "high": high, "margin": margin}
         self.low, self.margin = low, margin
         self.slope = (1 - 2 * margin) / (high - low)
@@ -165,8 +173,8 @@ class Dequantise(Step):
         super().__init__()
         if levels < 2:
             raise ValueError(f"levels must be at least 2; got {levels}")
-        self.config = {"levels": levels}
-        self.levels = levels
+        self.levels = int(levels)
+        self.config = {"levels": self.levels}
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `(x + 1/2) / levels`."""

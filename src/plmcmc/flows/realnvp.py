@@ -47,7 +47,8 @@ class RealNVP(LatentFlow):
         self.config |= {"couplings": couplings, "depth": depth, "width": width}
         self.config |= {"activation": activation, "bound": bound}
         self.bound = bound
-        self.given = (features + 1) // 2
+        first = (features + 1) // 2
+        self.halves = (first, features - first)
         with seeded(random_state):
             self.orders: Tensor
             self.register_buffer("orders", _orders(features, couplings))
@@ -84,7 +85,7 @@ class RealNVP(LatentFlow):
 
     def _split(self, index: int) -> tuple[int, int]:
         """Sizes of the fixed and the moved part of one coupling."""
-        first, second = self.given, self.features - self.given
+        first, second = self.halves
         return (first, second) if index % 2 == 0 else (second, first)
 
     def _affine(self, index: int, fixed: Tensor) -> tuple[Tensor, Tensor]:

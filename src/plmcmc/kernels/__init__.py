@@ -1,16 +1,26 @@
 """In: a target. Out: `(State, Info)` from `State`, each row's chain moved once."""
 
 from plmcmc.kernels.base import Info, Kernel, NonFiniteStart, State
+from plmcmc.kernels.cycle import Cycle
 from plmcmc.kernels.elliptical import EllipticalSlice
+from plmcmc.kernels.frame import Frame, Holes
 from plmcmc.kernels.gibbs import OneCoordinate
-from plmcmc.kernels.langevin import Langevin, UnadjustedLangevin
+from plmcmc.kernels.hmc import Hamiltonian
+from plmcmc.kernels.jump import Jump
+from plmcmc.kernels.langevin import GradientState, Langevin, UnadjustedLangevin
 from plmcmc.kernels.metropolis import Metropolis
 from plmcmc.kernels.proposals import CrankNicolson, Mixture, Perturb, Proposal, Resample
 
 __all__ = [
     "CrankNicolson",
+    "Cycle",
     "EllipticalSlice",
+    "Frame",
+    "GradientState",
+    "Hamiltonian",
+    "Holes",
     "Info",
+    "Jump",
     "Kernel",
     "Langevin",
     "Metropolis",

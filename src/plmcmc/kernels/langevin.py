@@ -36,13 +36,13 @@ class Langevin:
 
     def init(self, y: Tensor) -> GradientState:
         """Return the state of full rows `y`."""
-        return finite_start(_differentiated(self.target, self.target.start(y)))
+        return finite_start(differentiated(self.target, self.target.start(y)))
 
     def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
         """Move every row once."""
         noise = _free_noise(self.target, state.position, streams)
         position = _drifted(state, self.step_size) + self.step_size * noise
-        proposed = _differentiated(self.target, position)
+        proposed = differentiated(self.target, position)
         back = (state.position - _drifted(proposed, self.step_size)) / self.step_size
         if self.target.free is not None:
             back = back * self.target.free
@@ -66,19 +66,20 @@ class UnadjustedLangevin:
 
     def init(self, y: Tensor) -> GradientState:
         """Return the state of full rows `y`."""
-        return finite_start(_differentiated(self.target, self.target.start(y)))
+        return finite_start(differentiated(self.target, self.target.start(y)))
 
     def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
         """Move every row once, and stay only where the flow overflows."""
         noise = _free_noise(self.target, state.position, streams)
         position = _drifted(state, self.step_size) + self.step_size * noise
-        proposed = _differentiated(self.target, position)
+        proposed = differentiated(self.target, position)
         finite = torch.isfinite(proposed.log_density)
         log_ratio = torch.zeros_like(proposed.log_density)
         return choose(finite, proposed, state), Info(finite, log_ratio, _cost(self.target))
 
 
-def _differentiated(target: Target, position: Tensor) -> GradientState:
+def differentiated(target: Target, position: Tensor) -> GradientState:
+    """Return the point at `position` with its gradient."""
     point, gradient = differentiate(target, position)
     return GradientState(*point, gradient)
 

@@ -1,9 +1,10 @@
 """In: a flow and rows with holes. Out: `Draws` from p(x_M | x_O)."""
 
 from plmcmc.posterior import methods
+from plmcmc.posterior.batch import Method
 from plmcmc.posterior.conditional import Conditional, condition
 from plmcmc.posterior.draws import Draws
-from plmcmc.posterior.methods import METHODS, Method
+from plmcmc.posterior.methods import METHODS
 from plmcmc.posterior.verdict import BiasedWarning, ConvergenceWarning, StuckWarning
 
 __all__ = [

@@ -16,11 +16,15 @@ from plmcmc.chains import Schedule, Start, Unconditional, resumed_seed
 from plmcmc.data import DataError, Incomplete
 from plmcmc.data.incomplete import checked
 from plmcmc.flows import ContextualFlow, Flow, check_flow, home, sample
+from plmcmc.posterior.batch import REFERENCE_ROWS, Batch, Method, Reference
 from plmcmc.posterior.draws import Draws
-from plmcmc.posterior.methods import Method, method_of
+from plmcmc.posterior.methods import method_of
 from plmcmc.posterior.plan import Plan
 from plmcmc.posterior.verdict import warn
 from plmcmc.rng import RandomState
+
+# Columns of a table whose metrics are kept whole.
+NARROW = 64
 
 _CONTEXT_MISSING = "this flow needs a context: pass context=..., one per row"
 
@@ -45,7 +49,7 @@ def condition(
         >>> import plmcmc
         >>> flow = plmcmc.Linear.of_moments(torch.zeros(2), torch.tensor([[1.0, 0.9], [0.9, 1.0]]))
         >>> posterior = plmcmc.condition(flow, [[1.0, float("nan")]])
-        >>> draws = posterior.sample(500, method="elliptical", random_state=0)
+        >>> draws = posterior.sample(random_state=0)
         >>> bool(abs(draws.mean()[0, 1] - 0.9) < 0.1)
         True
     """
@@ -77,12 +81,12 @@ class Conditional:
 
     def sample(
         self,
-        draws: int = 500,
+        draws: int = 200,
         *,
         chains: int = 4,
         warmup: int | None = None,
         thin: int = 1,
-        method: str | Method = "elliptical",
+        method: str | Method = "auto",
         start: Start | None = None,
         random_state: RandomState = None,
         progress: bool | None = None,
@@ -95,7 +99,7 @@ class Conditional:
         Args:
             draws: completions to keep per chain.
             chains: independent chains per row, from starts of their own.
-            warmup: steps to run before keeping any; by default as many as are run after.
+            warmup: steps to run (and tune) before keeping any; None leaves it to the method.
             thin: steps from one kept completion to the next.
             method: a name from `plmcmc.posterior.METHODS`, or a configured method.
             start: where chains begin; by default samples of the flow with the observed values in.
@@ -112,11 +116,13 @@ class Conditional:
         for name, number in (("draws", draws), ("chains", chains), ("thin", thin)):
             if number < 1:
                 raise ValueError(f"{name} must be at least 1; got {number}")
+        chosen = method_of(method)
         plan = Plan(
             conditional=self,
-            schedule=Schedule(draws * thin if warmup is None else warmup, draws, thin),
+            schedule=Schedule(chosen.burn_in(warmup, draws * thin), draws, thin),
             chains=chains,
-            method=method_of(method),
+            method=chosen,
+            warmup=warmup,
             start=start or Unconditional(),
             seed=resumed_seed(_first_saved(checkpoint), random_state),
             chunk_rows=chunk_rows,
@@ -126,6 +132,25 @@ class Conditional:
         result = plan.run(progress=progress)
         warn(result)
         return result
+
+    def batch(self, rows: Tensor, chains: int) -> Batch:
+        """Return some rows, `chains` times each, as a method works on them."""
+        first = torch.arange(min(REFERENCE_ROWS, self.data.rows), device=rows.device)
+        return Batch(
+            flow=self.flow_for(rows, chains),
+            data=self.data.select(rows).repeat(chains),
+            chains=chains,
+            widest=self._widest(),
+            reference=Reference(self.flow_for(first, 1), len(first)),
+        )
+
+    def _widest(self) -> int:
+        """Return the width that holes are padded to, the same for every chunk.
+
+        All of a narrow table's columns: then files of different rows agree to the last bit, too.
+        """
+        free = (~self.data.observed).flatten(1)
+        return free.shape[1] if free.shape[1] <= NARROW else int(free.sum(1).max())
 
     def flow_for(self, rows: Tensor, chains: int) -> Flow:
         """Return the flow of some rows, `chains` places each, with their contexts."""

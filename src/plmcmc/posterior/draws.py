@@ -63,11 +63,12 @@ class Draws:
         import pandas as pd
 
         holes = np.argwhere(~self.observed)
-        flat = self._holes().reshape(-1, len(holes)).astype(np.float64)
+        count = self.values.shape[0] * self.values.shape[1]
+        flat = self._holes().reshape(count, len(holes)).astype(np.float64)
         low, middle, high = np.quantile(flat, [0.05, 0.5, 0.95], axis=0)
         names = ["row", "column"] if holes.shape[1] == 2 else ["row", *_axes(holes.shape[1] - 1)]
         table: dict[str, Any] = dict(zip(names, holes.T, strict=True))
-        table |= {"mean": flat.mean(0), "sd": flat.std(0, ddof=1) if len(flat) > 1 else np.nan}
+        table |= {"mean": flat.mean(0), "sd": flat.std(0, ddof=1) if count > 1 else np.nan}
         table |= {"5%": low, "50%": middle, "95%": high}
         table |= {"rhat": self.rhat()[~self.observed], "ess": self.ess()[~self.observed]}
         return pd.DataFrame(table)
@@ -88,10 +89,10 @@ class Draws:
         from safetensors.numpy import save
 
         path = Path(path)
+        # safetensors writes memory as it lies: an array in Fortran's order would be scrambled.
         tensors = {
-            "values": np.ascontiguousarray(self.values),
-            "observed": self.observed,
-            "acceptance": self.acceptance,
+            name: np.ascontiguousarray(getattr(self, name))
+            for name in ("values", "observed", "acceptance")
         }
         facts = {"passes": self.passes, "exact": self.exact, "method": self.method}
         content = save(tensors, {"draws": json.dumps(facts | {"seed": self.seed})})
@@ -109,9 +110,9 @@ class Draws:
             with safe_open(path, "np") as file:
                 facts = json.loads((file.metadata() or {})["draws"])
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except (SafetensorError, KeyError, json.JSONDecodeError) as error:
-            raise ValueError(f"{path} does not hold draws: {error}") from error
-        return cls(**tensors, **facts)
+            return cls(**tensors, **facts)
+        except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path} does not hold draws, or is damaged: {error}") from error
 
     def __repr__(self) -> str:
         """Say what is inside in one line."""

@@ -5,29 +5,39 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Protocol
 
-import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from plmcmc import kernels
-from plmcmc.data import Incomplete
-from plmcmc.flows import Flow, home, sample
-from plmcmc.kernels import Kernel
+from plmcmc.adaptation import Survey, Warmup, latent_information
+from plmcmc.kernels import Holes, Kernel
+from plmcmc.posterior.batch import Batch, Begun, Method, Reference
+from plmcmc.rng import Streams
 from plmcmc.target import Auxiliary, ConditionalTarget, NormalAuxiliary, ProjectedLatentTarget
 
 
-class Method(Protocol):
-    """A configured way to sample; a frozen dataclass, so that its repr names the run."""
+class Fixed(ABC):
+    """A method whose kernel is not tuned; what is not kept is burn-in."""
 
-    def kernel(self, flow: Flow, data: Incomplete) -> Kernel:
-        """Return the kernel for these rows."""
-        ...
+    @abstractmethod
+    def kernel(self, batch: Batch) -> Kernel:
+        """Return the kernel."""
+
+    def burn_in(self, warmup: int | None, kept: int) -> int:
+        """Return the warm-up asked for, or as many steps as are kept."""
+        return kept if warmup is None else warmup
+
+    def begin(self, batch: Batch, y: Tensor, warmup: int | None, streams: Streams) -> Begun:
+        """Return the kernel at its start."""
+        del warmup, streams
+        kernel = self.kernel(batch)
+        return Begun(kernel, kernel.init(y), 0)
 
 
 @dataclass(frozen=True)
-class Metropolis:
+class Metropolis(Fixed):
     """The paper's Algorithm 1: perturb or resample the latents, half of the time each.
 
     Args:
@@ -40,79 +50,85 @@ class Metropolis:
     resample: float | None = 1.0
     auxiliary: Auxiliary = field(default=NormalAuxiliary(1e-3))
 
-    def kernel(self, flow: Flow, data: Incomplete) -> Kernel:
+    def kernel(self, batch: Batch) -> Kernel:
         """Return Metropolis-Hastings on the projected latent target."""
         proposal = kernels.Perturb(self.perturb)
         if self.resample is not None:
             proposal = kernels.Mixture((proposal, kernels.Resample(self.resample)), (0.5, 0.5))
-        return kernels.Metropolis(ProjectedLatentTarget(flow, data, self.auxiliary), proposal)
+        return kernels.Metropolis(
+            ProjectedLatentTarget(batch.flow, batch.data, self.auxiliary), proposal
+        )
 
 
 @dataclass(frozen=True)
-class CrankNicolson:
+class CrankNicolson(Fixed):
     """Preconditioned Crank-Nicolson moves in latent space."""
 
     step: float = 0.1
     scale: float = 1.0
     auxiliary: Auxiliary = field(default=NormalAuxiliary(0.1))
 
-    def kernel(self, flow: Flow, data: Incomplete) -> Kernel:
+    def kernel(self, batch: Batch) -> Kernel:
         """Return Metropolis-Hastings with the Crank-Nicolson proposal."""
-        target = ProjectedLatentTarget(flow, data, self.auxiliary)
+        target = ProjectedLatentTarget(batch.flow, batch.data, self.auxiliary)
         return kernels.Metropolis(target, kernels.CrankNicolson(self.step, self.scale))
 
 
 @dataclass(frozen=True)
-class Elliptical:
+class Elliptical(Fixed):
     """Elliptical slice sampling in latent space; nothing to tune but the auxiliary."""
 
     scale: float = 1.0
     auxiliary: Auxiliary = field(default=NormalAuxiliary(0.1))
 
-    def kernel(self, flow: Flow, data: Incomplete) -> Kernel:
+    def kernel(self, batch: Batch) -> Kernel:
         """Return the elliptical slice kernel."""
-        target = ProjectedLatentTarget(flow, data, self.auxiliary)
+        target = ProjectedLatentTarget(batch.flow, batch.data, self.auxiliary)
         return kernels.EllipticalSlice(target, self.scale)
 
 
 @dataclass(frozen=True)
-class Langevin:
+class Langevin(Fixed):
     """MALA in latent space."""
 
     step: float = 0.05
     auxiliary: Auxiliary = field(default=NormalAuxiliary(0.3))
 
-    def kernel(self, flow: Flow, data: Incomplete) -> Kernel:
+    def kernel(self, batch: Batch) -> Kernel:
         """Return MALA on the projected latent target."""
-        return kernels.Langevin(ProjectedLatentTarget(flow, data, self.auxiliary), self.step)
+        return kernels.Langevin(
+            ProjectedLatentTarget(batch.flow, batch.data, self.auxiliary), self.step
+        )
 
 
 @dataclass(frozen=True)
-class DataLangevin:
+class DataLangevin(Fixed):
     """MALA on the holes themselves; without `adjusted`, ULA, which is biased."""
 
     step: float = 0.05
     adjusted: bool = True
 
-    def kernel(self, flow: Flow, data: Incomplete) -> Kernel:
+    def kernel(self, batch: Batch) -> Kernel:
         """Return MALA or ULA on the conditional target."""
         kind = kernels.Langevin if self.adjusted else kernels.UnadjustedLangevin
-        return kind(ConditionalTarget(flow, data), self.step)
+        return kind(ConditionalTarget(batch.flow, batch.data), self.step)
 
 
 @dataclass(frozen=True)
-class DataMetropolis:
+class DataMetropolis(Fixed):
     """Random-walk Metropolis on the holes themselves."""
 
     step: float = 0.05
 
-    def kernel(self, flow: Flow, data: Incomplete) -> Kernel:
+    def kernel(self, batch: Batch) -> Kernel:
         """Return Metropolis-Hastings on the conditional target."""
-        return kernels.Metropolis(ConditionalTarget(flow, data), kernels.Perturb(self.step))
+        return kernels.Metropolis(
+            ConditionalTarget(batch.flow, batch.data), kernels.Perturb(self.step)
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Gibbs:
+class Gibbs(Fixed):
     """One missing entry at a time, redrawn from `N(mean_i, scale_i^2)` (paper, appendix E.4).
 
     Args:
@@ -124,28 +140,55 @@ class Gibbs:
     mean: Tensor | None = None
     scale: Tensor | None = None
 
-    def kernel(self, flow: Flow, data: Incomplete) -> Kernel:
+    def kernel(self, batch: Batch) -> Kernel:
         """Return single-site Metropolis-Hastings on the conditional target."""
-        mean, scale = self.mean, self.scale
+        mean, scale, values = self.mean, self.scale, batch.data.values
         if mean is None or scale is None:
-            mean, scale = _marginal_moments(flow, len(data.values))
-        target = ConditionalTarget(flow, data)
-        proposal = kernels.OneCoordinate.of(
-            mean.to(data.values), scale.to(data.values), target.free
-        )
+            samples = batch.reference.samples().double()
+            mean, scale = samples.mean(0), samples.std(0).clamp(min=1e-6)
+        target = ConditionalTarget(batch.flow, batch.data)
+        proposal = kernels.OneCoordinate.of(mean.to(values), scale.to(values), target.free)
         return kernels.Metropolis(target, proposal)
 
 
-def _marginal_moments(flow: Flow, rows: int) -> tuple[Tensor, Tensor]:
-    """Estimate each entry's mean and deviation under the flow."""
-    source = Generator(home(flow).device).manual_seed(0)
-    # `rows` at a time: a flow with contexts knows that many rows only.
-    parts = [sample(flow, rows, source) for _ in range(max(1, 4096 // rows))]
-    drawn = torch.cat(parts)[:4096].double()
-    return drawn.mean(0), drawn.std(0).clamp(min=1e-6)
+@dataclass(frozen=True)
+class Pullback:
+    """Hamiltonian Monte Carlo on the holes, in the geometry that the latent space lends them.
+
+    Climbs from dispersed starts, takes the pullback metric, tunes each row's step size, and only
+    then draws. No auxiliary density, nothing to tune.
+
+    Args:
+        tuning: how the warm-up goes.
+    """
+
+    tuning: Warmup = field(default=Warmup())
+
+    def burn_in(self, warmup: int | None, kept: int) -> int:
+        """Return 0: the warm-up is over when tuning is."""
+        del warmup, kept
+        return 0
+
+    def begin(self, batch: Batch, y: Tensor, warmup: int | None, streams: Streams) -> Begun:
+        """Tune; `warmup` is the number of trajectories to tune for."""
+        target = ConditionalTarget(batch.flow, batch.data)
+        holes = Holes.of(batch.data.observed[:: batch.chains], batch.widest)
+        tuning = self.tuning if warmup is None else self.tuning.lasting(warmup)
+        return Begun(*tuning.run(target, y, holes, _survey(batch.reference), streams))
+
+
+def _survey(reference: Reference) -> Survey:
+    """Ask a flow about its latents and its data."""
+    generators = reference.generators(4096)
+    scale = reference.samples().double().std(0)
+    information = latent_information(reference.flow, reference.rows, generators)
+    # A column that never varies still needs a unit to climb in.
+    return Survey(information, scale.clamp(min=1e-6 * (1 + scale.max())))
 
 
 METHODS: dict[str, Method] = {
+    "auto": Pullback(),
+    "pullback": Pullback(),
     "metropolis": Metropolis(),
     "pcn": CrankNicolson(),
     "elliptical": Elliptical(),

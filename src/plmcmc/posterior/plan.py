@@ -24,11 +24,10 @@ from plmcmc.chains import (
     progress_bar,
     run,
 )
-from plmcmc.data import Incomplete
-from plmcmc.flows import BrokenFlow, Flow
-from plmcmc.kernels import Kernel, NonFiniteStart, State
+from plmcmc.flows import BrokenFlow
+from plmcmc.kernels import NonFiniteStart
+from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.draws import Draws
-from plmcmc.posterior.methods import Method
 from plmcmc.rng import Block, Streams, chunks_of
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ class Plan:
     schedule: Schedule
     chains: int
     method: Method
+    warmup: int | None
     start: Start
     seed: int
     chunk_rows: int | None
@@ -85,6 +85,7 @@ class Plan:
             "schedule": repr(self.schedule),
             "chains": str(self.chains),
             "method": repr(self.method),
+            "warmup": str(self.warmup),
             "start": described,
             "seed": str(self.seed),
         }
@@ -101,13 +102,11 @@ class _Chunk:
     def run(self, collected: _Collected, report: Progress) -> None:
         """Run the chains of these rows."""
         plan = self.plan
-        data = plan.conditional.data.select(self.rows).repeat(plan.chains)
-        flow = plan.conditional.flow_for(self.rows, plan.chains)
-        kernel = plan.method.kernel(flow, data)
+        batch = plan.conditional.batch(self.rows, plan.chains)
         with torch.no_grad():
-            state = self._start(flow, data, kernel)
-        acceptance = Acceptance(plan.schedule, data.values)
-        completions = Completions(plan.schedule, data.values)
+            kernel, state, passes = self._begin(batch)
+        acceptance = Acceptance(plan.schedule, batch.data.values)
+        completions = Completions(plan.schedule, batch.data.values)
         run(
             kernel,
             state,
@@ -117,6 +116,7 @@ class _Chunk:
             checkpoint=self._checkpoint(),
             on_step=lambda done, info: report(done, ""),
         )
+        acceptance.passes += passes
         collected.take(self.rows, completions.values, acceptance, exact=kernel.exact)
 
     def _checkpoint(self) -> Checkpoint | None:
@@ -126,12 +126,13 @@ class _Chunk:
         path = self.plan.checkpoint / name
         return Checkpoint(path, self.plan.identity(), self.plan.checkpoint_every)
 
-    def _start(self, flow: Flow, data: Incomplete, kernel: Kernel) -> State:
-        start = self.plan.start
+    def _begin(self, batch: Batch) -> Begun:
+        plan, start = self.plan, self.plan.start
         if isinstance(start, Given):
-            start = start.select(self.rows, self.plan.chains, tuple(data.values.shape[1:]))
+            start = start.select(self.rows, plan.chains, tuple(batch.data.values.shape[1:]))
         try:
-            return kernel.init(start(flow, data, self._streams("start")))
+            y = start(batch.flow, batch.data, self._streams("start"))
+            return plan.method.begin(batch, y, plan.warmup, self._streams("warmup"))
         except NonFiniteStart as error:
             rows = sorted({int(self.rows[place // self.plan.chains]) for place in error.places})
             raise BrokenFlow(

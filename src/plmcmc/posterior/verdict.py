@@ -10,6 +10,8 @@ from plmcmc.posterior.draws import Draws
 from plmcmc.statistics.convergence import MINIMUM_DRAWS
 
 RHAT_LIMIT = 1.05
+# Fewer draws than this may all be rejected by a healthy chain.
+STUCK_DRAWS = 20
 
 
 class ConvergenceWarning(UserWarning):
@@ -26,24 +28,20 @@ class BiasedWarning(UserWarning):
 
 def warn(draws: Draws) -> None:
     """Say what is wrong with these draws, if anything."""
+    for warn_if in (_warn_biased, _warn_stuck, _warn_unchecked, _warn_unconverged):
+        warn_if(draws)
+
+
+def _warn_biased(draws: Draws) -> None:
     if not draws.exact:
         _say(
             BiasedWarning, f"{draws.method} is biased: its draws are not exactly from p(x_M | x_O)"
         )
-    _warn_stuck(draws)
-    if draws.values.shape[1] < MINIMUM_DRAWS:
-        _say(
-            ConvergenceWarning,
-            f"R-hat needs {MINIMUM_DRAWS} draws per chain, {draws.values.shape[1]} were asked for: "
-            f"convergence was not checked",
-        )
-        return
-    _warn_unconverged(draws)
 
 
 def _warn_stuck(draws: Draws) -> None:
     stuck = (draws.acceptance == 0).any(0)
-    if stuck.any():
+    if stuck.any() and draws.values.shape[1] >= STUCK_DRAWS:
         _say(
             StuckWarning,
             f"{_rows(stuck)}: a chain never accepted a proposal. Use smaller steps, a wider "
@@ -51,15 +49,25 @@ def _warn_stuck(draws: Draws) -> None:
         )
 
 
+def _warn_unchecked(draws: Draws) -> None:
+    count = draws.values.shape[1]
+    if count < MINIMUM_DRAWS and not draws.observed.all():
+        _say(
+            ConvergenceWarning,
+            f"R-hat needs {MINIMUM_DRAWS} draws per chain, {count} were asked for: convergence was "
+            f"not checked",
+        )
+
+
 def _warn_unconverged(draws: Draws) -> None:
     rhat = draws.rhat()
     # NaN at a hole means that it never moved in any chain: that is not convergence.
     bad = ~draws.observed & ~(rhat <= RHAT_LIMIT)
-    if not bad.any():
+    if draws.values.shape[1] < MINIMUM_DRAWS or not bad.any():
         return
     rows = np.asarray(bad.reshape(len(bad), -1).any(1))
-    finite = np.where(np.isfinite(rhat), rhat, -np.inf)
-    place = tuple(int(i) for i in np.unravel_index(int(np.argmax(finite)), rhat.shape))
+    severity = np.where(bad, np.nan_to_num(rhat, nan=np.inf, posinf=np.inf), -np.inf)
+    place = tuple(int(i) for i in np.unravel_index(int(np.argmax(severity)), rhat.shape))
     worst = f"worst {rhat[place]:.3g} at row {place[0]}, entry {place[1:]}"
     count = draws.values.shape[1]
     _say(

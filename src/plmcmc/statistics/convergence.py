@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MINIMUM_DRAWS = 4
+TAILS = (0.05, 0.95)
 
 
 def rhat(values: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -26,7 +27,8 @@ def rhat(values: NDArray[np.floating]) -> NDArray[np.float64]:
         return np.full(entries, np.nan)
     halves = _split(values).reshape(2 * chains, draws // 2, -1).astype(np.float64)
     folded = np.abs(halves - np.median(halves, axis=(0, 1)))
-    worst = np.maximum(_plain_rhat(_normal_scores(halves)), _plain_rhat(_normal_scores(folded)))
+    # Folding may leave ties only (two chains that stand still): the other R-hat then decides.
+    worst = np.fmax(_plain_rhat(_normal_scores(halves)), _plain_rhat(_normal_scores(folded)))
     # Ties everywhere have no spread to compare: R-hat is undefined, not 1.
     return np.where(np.ptp(halves, axis=(0, 1)) > 0, worst, np.nan).reshape(entries)
 
@@ -36,7 +38,7 @@ def ess(values: NDArray[np.floating], method: str = "bulk") -> NDArray[np.float6
 
     Args:
         values: `(chains, draws, *entries)`.
-        method: `"bulk"`, `"tail"` or `"mean"`, as in `arviz_stats`.
+        method: `"bulk"`, `"tail"` (the smaller one of the 5% and the 95% quantile) or `"mean"`.
     """
     from arviz_stats.base.array import array_stats
 
@@ -47,7 +49,8 @@ def ess(values: NDArray[np.floating], method: str = "bulk") -> NDArray[np.float6
     moves = np.ptp(flat, axis=(0, 1)) > 0
     result = np.full(flat.shape[2], np.nan)
     if moves.any():
-        found = array_stats.ess(flat[:, :, moves], chain_axis=0, draw_axis=1, method=method)
+        tails = TAILS if method == "tail" else None
+        found = array_stats.ess(flat[:, :, moves], 0, 1, method=method, prob=tails)
         result[moves] = np.asarray(found)
     return result.reshape(entries)
 

@@ -84,9 +84,9 @@ class Epoch:
         done = int(state.epoch)
         self._set_rate(self.rate * 0.5 * (1 + math.cos(math.pi * done / self.epochs)))
         info = EpochInfo(self._train(source, done + 1), self._score(source))
-        self.history[done] = torch.tensor(info)
-        # With nothing held out the score is NaN, and the last epoch is the best.
-        better = not info.held_out <= float(state.best)
+        self.history[done] = torch.tensor(info, dtype=torch.float64)
+        # With nothing held out the last epoch is the best. A NaN is never better.
+        better = len(self.held_out) == 0 or info.held_out > float(state.best)
         if better:
             self.best = _copied(self.inner)
         best = torch.tensor(info.held_out, dtype=torch.float64) if better else state.best
@@ -96,7 +96,7 @@ class Epoch:
     def keep_best(self) -> None:
         """Leave the flow at its best epoch, in eval mode."""
         self.inner.load_state_dict(self.best)
-        self.inner.eval()
+        self.flow.eval()
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, the optimizer's moments and the history."""

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.optim import AdamW
 
 from plmcmc.chains import Checkpoint, fingerprint, progress_bar, resumed_seed, run
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import Flow, Preprocessed, home
+from plmcmc.flows import Flow, Preprocessed, home, sample
 from plmcmc.rng import RandomState, Streams, generator
 from plmcmc.training.epoch import Epoch, EpochInfo, EpochState, TrainingError
 
@@ -74,15 +74,16 @@ def fit_flow(
         >>> len(fitted.train)
         3
     """
+    _refuse_less_than_one(epochs=epochs, batch_size=batch_size, patience=patience)
     seed = resumed_seed(checkpoint, random_state)
+    optimizer = AdamW(_parameters(flow), lr=learning_rate, weight_decay=weight_decay)
     train, judge = _split(flow, x, held_out, seed)
     settings = {"epochs": epochs, "batch_size": batch_size, "noise": noise}
-    optimizer = AdamW(_parameters(flow), lr=learning_rate, weight_decay=weight_decay)
     epoch = Epoch(flow, train, judge, optimizer, **settings)
     settings |= {"learning_rate": learning_rate, "weight_decay": weight_decay}
     settings |= {"held_out": held_out, "patience": patience, "seed": seed}
     identity = {key: str(value) for key, value in settings.items()}
-    identity |= {"data": fingerprint(train, judge), "flow": repr(flow)}
+    identity |= {"data": fingerprint(train, judge), "flow": _described(flow)}
     with progress_bar("Training", epochs, show=progress) as report:
         state = run(
             epoch,
@@ -94,8 +95,28 @@ def fit_flow(
             stop=lambda s: held_out > 0 and bool(s.epoch - s.best_epoch >= patience),
         )
     epoch.keep_best()
+    if state.best_epoch == 0:
+        raise TrainingError(
+            f"the {len(judge)} held-out rows never had a finite likelihood: check that the flow's "
+            f"preprocessing can take every row of x, or train with held_out=0"
+        )
     history = epoch.history[: int(state.epoch)]
     return Fitted(flow, history[:, 0].tolist(), history[:, 1].tolist(), int(state.best_epoch))
+
+
+def _refuse_less_than_one(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < 1:
+            raise TrainingError(f"{name} must be at least 1; got {number}")
+
+
+def _described(flow: Any) -> str:
+    """Return what tells two flows apart before training: all but the weights, which a file has."""
+    if not isinstance(flow, Preprocessed):
+        # A repr shows the layers, but neither the latents nor a bound.
+        return f"{getattr(flow, 'config', '')} {flow!r}"
+    steps = [f"{step.name} {step.config}" for step in flow.chain]
+    return f"{steps} {fingerprint(*flow.steps.state_dict().values())} {_described(flow.flow)}"
 
 
 def _parameters(flow: Any) -> list[nn.Parameter]:
@@ -112,6 +133,7 @@ def _split(flow: Any, x: Any, held_out: float, seed: int) -> tuple[Tensor, Tenso
         raise TrainingError(f"held_out is a share of the rows, in [0, 1); got {held_out}")
     where = home(flow)
     data = Incomplete.of(x, dtype=where.dtype, device=where.device)
+    _refuse_other_shapes(flow, data)
     gaps = ~data.observed.flatten(1).all(1)
     if bool(gaps.any()):
         raise DataError(
@@ -123,6 +145,15 @@ def _split(flow: Any, x: Any, held_out: float, seed: int) -> tuple[Tensor, Tenso
     order = torch.randperm(data.rows, generator=generator(seed, "split"))
     order = order.to(data.values.device)
     return data.values[order[count:]], data.values[order[:count]]
+
+
+def _refuse_other_shapes(flow: Any, data: Incomplete) -> None:
+    with torch.no_grad():
+        # In eval mode: a layer that keeps running statistics would take this row in.
+        own = sample(flow.eval(), 1, Generator(data.values.device).manual_seed(0))
+    expected, got = tuple(own.shape[1:]), tuple(data.values.shape[1:])
+    if expected != got:
+        raise DataError(f"the flow's rows have shape {expected}; those of x have {got}")
 
 
 def _words(info: EpochInfo) -> str:

@@ -1,0 +1,122 @@
+"""The pullback metric: the latent space's own geometry, seen from a row's holes.
+
+With `J_M = dz/dx_M` and `W` the Fisher information of the latent density, `G = J_M^T W J_M` is the
+precision of the conditional for a linear flow with normal latents, and a very good guess otherwise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import torch
+from torch import Generator, Tensor
+from torch.autograd import forward_ad
+
+from plmcmc.flows import Flow
+from plmcmc.kernels import Frame, Holes
+
+
+class MetricWarning(UserWarning):
+    """The metric had to be computed in a lesser way."""
+
+
+def latent_information(flow: Flow, rows: int, generators: Sequence[Generator]) -> Tensor:
+    """Estimate the Fisher information of each latent coordinate: the mean squared score.
+
+    1 for a normal, 1/3 for a logistic. Where it vanishes (a uniform base), 1 stands in.
+
+    Args:
+        flow: the flow.
+        rows: how many latents to draw with each generator.
+        generators: where to draw from.
+    """
+    squares = []
+    for generator in generators:
+        with torch.enable_grad():
+            z = flow.latent_sample(rows, generator).detach().requires_grad_()
+            (score,) = torch.autograd.grad(flow.latent_log_prob(z).sum(), z)
+        squares.append(score.flatten(1).double().square().mean(0))
+    information = torch.stack(squares).mean(0)
+    return torch.where(information > 1e-6, information, 1.0)
+
+
+def pullback(flow: Flow, y: Tensor, holes: Holes, information: Tensor) -> Tensor:
+    """Return `G` `(rows, holes, holes)` in float64, averaged over each row's chains.
+
+    Costs one forward-mode product per hole.
+    """
+    rows, width = holes.places.shape
+    chains = len(y) // rows
+    columns = []
+    for hole in range(width):
+        place = holes.places[:, hole].repeat_interleave(chains)[:, None]
+        tangent = torch.zeros_like(y).flatten(1).scatter_(1, place, 1.0).reshape(y.shape)
+        columns.append(_product(flow, y, tangent).flatten(1))
+    jacobian = torch.stack(columns, 2) * information.sqrt().to(y.dtype)[:, None]
+    # A chain that overflowed has nothing to say.
+    jacobian = torch.nan_to_num(jacobian, nan=0.0, posinf=0.0, neginf=0.0)
+    stacked = jacobian.reshape(rows, -1, width)
+    return (stacked.mT @ stacked).double() / chains
+
+
+def _product(flow: Flow, y: Tensor, tangent: Tensor) -> Tensor:
+    """Return the derivative of the latents along a tangent."""
+    try:
+        with forward_ad.dual_level(), torch.no_grad():
+            dual = forward_ad.make_dual(y, tangent)
+            z, slope = forward_ad.unpack_dual(flow.to_latent(dual)[0])
+    except (NotImplementedError, RuntimeError) as error:
+        warnings.warn(
+            f"{type(flow).__name__} has no forward-mode derivative ({error!s:.80}): the metric "
+            f"is taken from finite differences",
+            MetricWarning,
+            stacklevel=2,
+        )
+        return _difference(flow, y, tangent)
+    return torch.zeros_like(z) if slope is None else slope
+
+
+def _difference(flow: Flow, y: Tensor, tangent: Tensor) -> Tensor:
+    """Return a central difference; the step balances rounding and curvature."""
+    step = torch.finfo(y.dtype).eps ** (1 / 3) * (1 + y.abs().mean())
+    with torch.no_grad():
+        ahead, behind = (flow.to_latent(y + sign * step * tangent)[0] for sign in (1, -1))
+    return (ahead - behind) / (2 * step)
+
+
+def frame_of_precision(precision: Tensor, centre: Tensor, holes: Holes) -> Frame:
+    """Return coordinates in which `precision` `(rows, holes, holes)` is the identity."""
+    factor = _factor(precision, holes)
+    inverse = factor.mT
+    return Frame(holes, centre, _inverted(factor).mT.to(centre.dtype), inverse.to(centre.dtype))
+
+
+def frame_of_covariance(covariance: Tensor, centre: Tensor, holes: Holes) -> Frame:
+    """Return coordinates in which `covariance` `(rows, holes, holes)` is the identity."""
+    factor = _factor(covariance, holes)
+    return Frame(holes, centre, factor.to(centre.dtype), _inverted(factor).to(centre.dtype))
+
+
+def _factor(matrix: Tensor, holes: Holes, ridge: float = 1e-6) -> Tensor:
+    """Return Cholesky factors; the padding's is the identity, up to scale.
+
+    A ridge is added, more where a matrix is near singular; a row whose matrix stays so keeps its
+    diagonal only.
+    """
+    both = holes.present[:, :, None] & holes.present[:, None, :]
+    eye = torch.eye(matrix.shape[1], dtype=torch.float64, device=matrix.device)
+    diagonal = matrix.diagonal(dim1=1, dim2=2) * holes.present
+    scale = (diagonal.sum(1) / holes.present.sum(1).clamp(min=1)).clamp(min=1e-12)[:, None, None]
+    padded = torch.where(both, matrix, eye * scale)
+    # The last resort: always positive definite.
+    factor = padded.diagonal(dim1=1, dim2=2).clamp(min=1e-12).sqrt().diag_embed()
+    for attempt in reversed(range(4)):
+        found, failed = torch.linalg.cholesky_ex(padded + ridge * 100**attempt * scale * eye)
+        factor = torch.where((failed == 0)[:, None, None], found, factor)
+    return factor
+
+
+def _inverted(factor: Tensor) -> Tensor:
+    eye = torch.eye(factor.shape[1], dtype=factor.dtype, device=factor.device)
+    return torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)

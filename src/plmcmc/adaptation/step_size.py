@@ -1,0 +1,49 @@
+"""Dual averaging (Hoffman and Gelman, 2014), for every row on its own."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# Beyond this angle a turn goes so far round that larger steps gain nothing.
+LARGEST = 1.4
+_SHRINKAGE, _DELAY, _FORGETTING = 0.05, 10, 0.75
+
+
+class StepSize(NamedTuple):
+    """The step sizes of rows while they are being tuned.
+
+    Attributes:
+        log_step: what to try next.
+        log_mean: what to keep in the end.
+        error: running mean of (wanted - found) acceptance.
+        anchor: where `log_step` shrinks to.
+        updates: how many were taken in.
+    """
+
+    log_step: Tensor
+    log_mean: Tensor
+    error: Tensor
+    anchor: Tensor
+    updates: int
+
+    @classmethod
+    def start(cls, step_size: Tensor) -> StepSize:
+        """Begin from these steps."""
+        log_step = step_size.double().log()
+        anchor = (log_step + math.log(2)).clamp(max=math.log(LARGEST))
+        return cls(log_step, log_step, torch.zeros_like(log_step), anchor, 0)
+
+    def update(self, acceptance: Tensor, wanted: float) -> StepSize:
+        """Take in the mean acceptance probability of each row's chains."""
+        count = self.updates + 1
+        share = 1 / (count + _DELAY)
+        error = (1 - share) * self.error + share * (wanted - acceptance)
+        log_step = self.anchor - math.sqrt(count) / _SHRINKAGE * error
+        log_step = log_step.clamp(max=math.log(LARGEST))
+        weight = count**-_FORGETTING
+        log_mean = weight * log_step + (1 - weight) * self.log_mean
+        return StepSize(log_step, log_mean, error, self.anchor, count)

@@ -1,0 +1,131 @@
+"""Warm-up of the pullback sampler: climb, metric, step sizes, windows; then all is frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from plmcmc.adaptation.climb import climb
+from plmcmc.adaptation.metric import frame_of_covariance, frame_of_precision, pullback
+from plmcmc.adaptation.pool import Pool, relocate
+from plmcmc.adaptation.step_size import StepSize
+from plmcmc.kernels import Cycle, GradientState, Hamiltonian, Holes, Jump, Kernel
+from plmcmc.kernels.base import finite_start
+from plmcmc.rng import Streams
+from plmcmc.target import ConditionalTarget
+
+FIRST_STEP = 0.3
+
+
+class Tuned(NamedTuple):
+    """A kernel that will not change any more, states to go on from, and what they cost."""
+
+    kernel: Kernel
+    state: GradientState
+    passes: int
+
+
+class Survey(NamedTuple):
+    """What a flow says of itself without any row.
+
+    Attributes:
+        information: Fisher information of each latent coordinate.
+        scale: deviation of each entry of the data, `(*event)`.
+    """
+
+    information: Tensor
+    scale: Tensor
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """How to tune.
+
+    Args:
+        climb_steps: gradient steps of each chain from its start to a mode.
+        windows: trajectories per window; each begins with a new metric.
+        acceptance: mean acceptance probability that step sizes aim at.
+        trajectory: angle that a trajectory turns through; a quarter turn forgets a Gaussian.
+        most_turns: longest trajectory allowed, in turns.
+        jump_holes: no jumps where a row may have more holes than this.
+        widening: how much wider than the chains' spread jumps are drawn.
+        lost: a chain whose mode is less likely than the best by this many nats starts over there.
+    """
+
+    climb_steps: int = 100
+    windows: tuple[int, ...] = (15, 20, 30)
+    acceptance: float = 0.8
+    trajectory: float = 2.5
+    most_turns: int = 40
+    jump_holes: int = 32
+    widening: float = 1.3
+    lost: float = 12.0
+
+    def lasting(self, trajectories: int) -> Warmup:
+        """Return the same with its windows stretched to so many trajectories in all."""
+        whole = sum(self.windows)
+        scaled = [max(1, round(trajectories * window / whole)) for window in self.windows]
+        return replace(self, windows=tuple(scaled))
+
+    def run(
+        self, target: ConditionalTarget, y: Tensor, holes: Holes, survey: Survey, streams: Streams
+    ) -> Tuned:
+        """Tune a kernel for a batch that starts at full rows `y`."""
+        state = finite_start(climb(target, y, survey.scale.to(y.dtype), steps=self.climb_steps))
+        spent = 3 * (self.climb_steps + 1)
+        pool = Pool.of(holes.gather(state.position), state.log_density)
+        steps = torch.full((len(holes.places),), FIRST_STEP, dtype=torch.float64, device=y.device)
+        kernel = None
+        for window in self.windows:
+            precision = pullback(target.flow, state.position, holes, survey.information)
+            frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
+            kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))
+            state, steps, pool, passes = self._window(kernel, state, window, streams)
+            places = relocate(pool, self.lost, streams.uniform(state.log_density))
+            state = GradientState(*(field[places] for field in state))
+            spent += passes + holes.places.shape[1]
+        if kernel is None:
+            raise ValueError("a warm-up needs at least one window")
+        kernel = replace(kernel, step_size=steps, turns=self._turns(steps, streams))
+        return Tuned(self._with_jumps(kernel, pool), state, spent)
+
+    def _window(
+        self, kernel: Hamiltonian, state: GradientState, length: int, streams: Streams
+    ) -> tuple[GradientState, Tensor, Pool, int]:
+        """Run one window; pool its second half."""
+        tuning, pool, passes = StepSize.start(kernel.step_size), None, 0
+        for step in range(length):
+            trial = replace(kernel, step_size=tuning.log_step.exp())
+            state, info = trial.step(state, streams)
+            rates = info.log_ratio.clamp(max=0).exp().reshape(len(tuning.log_step), -1)
+            tuning = tuning.update(rates.mean(1), self.acceptance)
+            passes += info.passes
+            if step >= length // 2:
+                seen = Pool.of(kernel.frame.holes.gather(state.position), state.log_density)
+                pool = seen if pool is None else pool.add(seen)
+        if pool is None:
+            raise ValueError("a window needs at least one trajectory")
+        return state, tuning.log_mean.exp(), pool, passes
+
+    def _turns(self, steps: Tensor, streams: Streams) -> Tensor:
+        """Turns that make up a trajectory, one number per block: the batch waits for the longest.
+
+        By block, since a block's draws must not depend on which others share its batch.
+        """
+        sizes = torch.tensor(streams.sizes, device=steps.device) * len(steps) // streams.rows
+        wanted = [self.trajectory / part.median() for part in steps.split(sizes.tolist())]
+        turns = torch.stack(wanted).ceil().long().clamp(1, self.most_turns)
+        return turns.repeat_interleave(sizes)
+
+    def _with_jumps(self, kernel: Hamiltonian, pool: Pool) -> Kernel:
+        """Add jumps across the region that the row's chains have found."""
+        holes = kernel.frame.holes
+        if holes.places.shape[1] > self.jump_holes:
+            return kernel
+        wide = frame_of_covariance(
+            self.widening**2 * pool.covariance, pool.mean.to(kernel.frame.centre.dtype), holes
+        )
+        return Cycle((kernel, Jump(kernel.target, wide)))

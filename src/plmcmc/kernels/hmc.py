@@ -1,0 +1,76 @@
+"""Hamiltonian Monte Carlo on the holes, in coordinates where the conditional is nearly round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from plmcmc.kernels.base import Info, choose, decide, finite_start, row_sum
+from plmcmc.kernels.frame import Frame
+from plmcmc.kernels.langevin import GradientState, differentiated
+from plmcmc.rng import Streams
+from plmcmc.target import ConditionalTarget
+
+
+@dataclass(frozen=True)
+class Hamiltonian:
+    """Trajectories that turn exactly with the frame's Gaussian and are kicked by the rest.
+
+    The frame splits the potential into `|u|^2 / 2` and a remainder. Turning is exact for the first,
+    so that on a Gaussian conditional whose frame is right every proposal is accepted, whatever the
+    step; the kicks by the remainder keep the integrator reversible and volume-preserving.
+
+    Args:
+        target: the conditional density.
+        frame: coordinates of the holes.
+        step_size: `(rows,)`, angle of one turn.
+        turns: `(rows,)`, turns per trajectory; the batch waits for the longest.
+        jitter: each chain's step is drawn from `step_size * (1 +- jitter)`, against periodicity.
+    """
+
+    target: ConditionalTarget
+    frame: Frame
+    step_size: Tensor
+    turns: Tensor
+    jitter: float = 0.5
+
+    exact: ClassVar[bool] = True
+
+    def init(self, y: Tensor) -> GradientState:
+        """Return the state of full rows `y`."""
+        return finite_start(differentiated(self.target, self.target.start(y)))
+
+    def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
+        """Run one trajectory for every chain."""
+        # Drawn for whole rows: what a row gets must not depend on how many holes others have.
+        noise = self.frame.holes.gather(streams.normal(state.position))
+        angle = self._angles(state.log_density, streams).to(noise.dtype)
+        end, momentum, turns = self._trajectory(state, noise, angle)
+        kinetic = 0.5 * row_sum((noise.square() - momentum.square()).flatten(0, 1))
+        accepted, log_ratio = decide(end.log_density - state.log_density + kinetic, streams)
+        passes = 3 * self.target.passes * turns
+        return choose(accepted, end, state), Info(accepted, log_ratio, passes)
+
+    def _trajectory(
+        self, state: GradientState, momentum: Tensor, angle: Tensor
+    ) -> tuple[GradientState, Tensor, int]:
+        """Kick by half, turn, kick by half, as often as the longest row wants."""
+        u = self.frame.inward(state.position)
+        longest = int(self.turns.max())
+        for turn in range(longest):
+            # Rows that are done turn by nothing.
+            step = torch.where((self.turns > turn)[:, None, None], angle, 0.0)
+            momentum = momentum + 0.5 * step * (u + self.frame.pull(state.gradient))
+            cosine, sine = step.cos(), step.sin()
+            u, momentum = u * cosine + momentum * sine, momentum * cosine - u * sine
+            state = differentiated(self.target, self.frame.outward(u, state.position))
+            momentum = momentum + 0.5 * step * (u + self.frame.pull(state.gradient))
+        return state, momentum, longest
+
+    def _angles(self, like: Tensor, streams: Streams) -> Tensor:
+        """Draw each chain's step, `(rows, chains, 1)`."""
+        wobble = 1 + self.jitter * (2 * streams.uniform(like) - 1)
+        return self.step_size[:, None, None] * wobble.reshape(len(self.step_size), -1, 1)

@@ -1,0 +1,41 @@
+"""Jumps between modes: independent draws from a wide Gaussian fitted to a row's chains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from plmcmc.kernels.base import Info, choose, decide, finite_start, row_sum
+from plmcmc.kernels.frame import Frame
+from plmcmc.kernels.langevin import GradientState, differentiated
+from plmcmc.rng import Streams
+from plmcmc.target import ConditionalTarget
+
+
+@dataclass(frozen=True)
+class Jump:
+    """Propose `u ~ N(0, I)` in a frame that covers all of a row's modes, and test.
+
+    Fewer holes, more jumps: beyond a few dozen holes hardly any is accepted.
+    """
+
+    target: ConditionalTarget
+    frame: Frame
+
+    exact: ClassVar[bool] = True
+
+    def init(self, y: Tensor) -> GradientState:
+        """Return the state of full rows `y`."""
+        return finite_start(differentiated(self.target, self.target.start(y)))
+
+    def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
+        """Try one jump for every chain."""
+        old = self.frame.inward(state.position)
+        new = self.frame.holes.gather(streams.normal(state.position))
+        proposed = differentiated(self.target, self.frame.outward(new, state.position))
+        correction = 0.5 * row_sum((new.square() - old.square()).flatten(0, 1))
+        log_ratio = proposed.log_density - state.log_density + correction
+        accepted, log_ratio = decide(log_ratio, streams)
+        return choose(accepted, proposed, state), Info(accepted, log_ratio, 3 * self.target.passes)

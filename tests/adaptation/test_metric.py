@@ -1,0 +1,139 @@
+"""The pullback metric, and frames made of matrices."""
+
+import pytest
+import torch
+from exact import FLOWS, begin, shaken
+from torch import nn
+
+from plmcmc.adaptation.metric import (
+    MetricWarning,
+    frame_of_covariance,
+    frame_of_precision,
+    latent_information,
+    pullback,
+)
+from plmcmc.flows import NICE, Linear, RealNVP
+from plmcmc.kernels import Holes
+
+
+def generators(count=64):
+    return [torch.Generator().manual_seed(seed) for seed in range(count)]
+
+
+def test_on_a_linear_flow_it_is_the_conditional_s_own_precision():
+    flow = FLOWS["linear"]()
+    begun = begin(flow, rows=20)
+    holes = Holes.of(begun.data.observed, 5)
+    found = pullback(flow, begun.truth, holes, torch.ones(5).double())
+    precision = torch.linalg.inv((flow.factor() @ flow.factor().T).detach())
+    for row in range(20):
+        places = holes.places[row][holes.present[row]]
+        expected = precision[places][:, places]
+        # A Gaussian's conditional precision is the block of the joint one.
+        torch.testing.assert_close(found[row, : len(places), : len(places)], expected)
+
+
+def test_it_is_the_jacobian_s_square_averaged_over_chains():
+    flow = shaken(RealNVP(5, width=16, random_state=0), 0.7)
+    begun = begin(flow, rows=6)
+    holes = Holes.of(begun.data.observed[::2], 5)
+    weights = torch.rand(5, generator=torch.Generator().manual_seed(0)).double() + 0.5
+    found = pullback(flow, begun.truth, holes, weights)
+    for row in range(3):
+        places = holes.places[row]
+        expected = torch.zeros(5, 5).double()
+        for chain in (0, 1):
+            x = begun.truth[2 * row + chain]
+            full = torch.autograd.functional.jacobian(lambda v: flow.to_latent(v[None])[0][0], x)
+            part = full[:, places]
+            expected += part.T @ (weights[:, None] * part) / 2
+        torch.testing.assert_close(found[row], expected)
+
+
+def test_without_forward_mode_finite_differences_serve_and_it_says_so():
+    flow = shaken(RealNVP(5, width=16, random_state=0), 0.7)
+    begun = begin(flow, rows=6)
+    holes = Holes.of(begun.data.observed, 5)
+    exact = pullback(flow, begun.truth, holes, torch.ones(5).double())
+    with pytest.warns(MetricWarning, match="finite differences"):
+        found = pullback(Opaque(flow), begun.truth, holes, torch.ones(5).double())
+    torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-4)
+
+
+class OneWay(torch.autograd.Function):
+    """An identity without a forward-mode derivative."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Opaque(nn.Module):
+    def __init__(self, flow):
+        super().__init__()
+        self.flow = flow
+
+    def to_latent(self, x):
+        return self.flow.to_latent(OneWay.apply(x))
+
+
+@pytest.mark.parametrize(("latent", "expected"), [("normal", 1.0), ("logistic", 1 / 3)])
+def test_information_of_the_latents(latent, expected):
+    found = latent_information(NICE(4, latent=latent, random_state=0), 64, generators())
+    # Squared scores vary by less than 1.5 times their mean: 4,096 of them leave 2.4%.
+    torch.testing.assert_close(found, torch.full((4,), expected).double(), rtol=0.1, atol=0)
+
+
+def test_a_frame_rounds_its_matrix_and_takes_rows_there_and_back():
+    source = torch.Generator().manual_seed(0)
+    begun = begin(FLOWS["linear"](), rows=8)
+    holes = Holes.of(begun.data.observed[::2], 5)
+    half = torch.randn(4, 5, 12, generator=source).double()
+    matrix = half @ half.mT
+    centre = torch.randn(4, 5, generator=source).double()
+    for make, rounded in (
+        (frame_of_precision, lambda f: f.root.mT @ matrix @ f.root),
+        (frame_of_covariance, lambda f: f.inverse @ matrix @ f.inverse.mT),
+    ):
+        frame = make(matrix, centre, holes)
+        u = frame.inward(begun.truth)
+        torch.testing.assert_close(frame.outward(u, begun.truth), begun.truth)
+        moved = frame.outward(u + 1.0, begun.truth)
+        seen = begun.data.observed[::2].repeat_interleave(2, 0)
+        assert torch.equal(moved[seen], begun.truth[seen])
+        for row in range(4):
+            count = int(holes.present[row].sum())
+            block = rounded(frame)[row][:count, :count]
+            torch.testing.assert_close(block, torch.eye(count).double(), atol=1e-4, rtol=0)
+
+
+def test_a_singular_matrix_gets_a_ridge_and_a_hopeless_one_keeps_its_diagonal():
+    holes = Holes.of(torch.zeros(3, 4, dtype=torch.bool), 4)
+    singular = torch.ones(4, 4).double()
+    hopeless = torch.full((4, 4), -5.0).double() + 6 * torch.eye(4).double()
+    regular = torch.eye(4).double()
+    frame = frame_of_precision(
+        torch.stack([singular, hopeless, regular]), torch.zeros(3, 4).double(), holes
+    )
+    assert bool(torch.isfinite(frame.root).all())
+    torch.testing.assert_close(frame.root[1], torch.eye(4).double())
+    torch.testing.assert_close(frame.root[2], torch.eye(4).double(), atol=1e-5, rtol=0)
+
+
+def test_padding_changes_nothing():
+    flow = Linear.of_moments(torch.zeros(4).double(), torch.eye(4).double() + 0.5)
+    observed = torch.tensor([[True, False, True, False]])
+    x = torch.tensor([[1.0, 2.0, 3.0, 4.0]]).double()
+    roots = []
+    for width in (2, 4):
+        holes = Holes.of(observed, width)
+        matrix = pullback(flow, x, holes, torch.ones(4).double())
+        frame = frame_of_precision(matrix, torch.zeros(1, width).double(), holes)
+        u = torch.zeros(1, 1, width).double()
+        u[..., :2] = torch.tensor([0.3, -0.7])
+        roots.append(frame.outward(u, x))
+    torch.testing.assert_close(*roots)

@@ -1,0 +1,132 @@
+"""Tuning: climbs, step sizes, lost chains, and what comes out of it all."""
+
+import pytest
+import torch
+from exact import FLOWS, begin, shaken
+
+from plmcmc.adaptation import Survey, Warmup, climb
+from plmcmc.adaptation.pool import Pool, relocate
+from plmcmc.adaptation.step_size import LARGEST, StepSize
+from plmcmc.flows import RealNVP
+from plmcmc.kernels import Cycle, Holes
+from plmcmc.rng import Streams
+from plmcmc.target import ConditionalTarget
+
+SURVEY = Survey(torch.ones(5).double(), torch.ones(5).double())
+
+
+def test_climbing_goes_up_and_reaches_a_gaussian_s_mode():
+    flow = FLOWS["linear"]()
+    begun = begin(flow, rows=30)
+    target = ConditionalTarget(flow, begun.data)
+    top = climb(target, begun.truth + 3, torch.ones(5).double(), steps=300)
+    start = target(begun.truth + 3)
+    assert bool((top.log_density >= start.log_density).all())
+    # At the mode of a Gaussian's conditional the slope is nothing.
+    assert float(top.gradient.abs().median()) < 0.05
+
+
+def test_step_sizes_settle_where_acceptance_is_as_wanted():
+    # A made-up row whose acceptance falls with its step, at a rate of its own.
+    rates = torch.tensor([1.0, 2.0, 4.0]).double()
+    tuning = StepSize.start(torch.full((3,), 0.3))
+    for _ in range(300):
+        tuning = tuning.update(torch.exp(-rates * tuning.log_step.exp()), 0.8)
+    expected = -torch.log(torch.tensor(0.8)) / rates
+    torch.testing.assert_close(tuning.log_mean.exp(), expected, rtol=0.1, atol=0)
+
+
+def test_step_sizes_have_a_largest():
+    tuning = StepSize.start(torch.full((1,), 0.3))
+    for _ in range(50):
+        tuning = tuning.update(torch.ones(1).double(), 0.8)
+    assert float(tuning.log_mean.exp()) <= LARGEST * (1 + 1e-12)
+
+
+def test_pools_hold_the_moments_of_all_they_saw():
+    source = torch.Generator().manual_seed(0)
+    seen = torch.randn(7, 2, 3, 4, generator=source).double()
+    pool = None
+    for step in seen:
+        new = Pool.of(step, torch.arange(6).double())
+        pool = new if pool is None else pool.add(new)
+    flat = seen.movedim(1, 0).reshape(2, 21, 4)
+    torch.testing.assert_close(pool.mean, flat.mean(1))
+    centred = flat - flat.mean(1, keepdim=True)
+    torch.testing.assert_close(pool.covariance, centred.mT @ centred / 21)
+    assert pool.chain_log_density.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_lost_chains_go_on_from_a_good_one_of_their_own_row():
+    heights = torch.tensor([[0.0, -1.0, -50.0, -2.0], [-90.0, -5.0, -91.0, -92.0]]).double()
+    pool = Pool(1, torch.zeros(2, 1), torch.zeros(2, 1, 1), heights)
+    for seed in range(20):
+        uniform = torch.rand(8, generator=torch.Generator().manual_seed(seed)).double()
+        places = relocate(pool, 12.0, uniform).tolist()
+        assert places[:2] == [0, 1]
+        assert places[2] in (0, 1, 3)
+        assert places[3] == 3
+        assert places[4:] == [5, 5, 5, 5]
+
+
+def test_nothing_is_relocated_without_need():
+    heights = torch.tensor([[0.0, -1.0, -11.0]]).double()
+    pool = Pool(1, torch.zeros(1, 1), torch.zeros(1, 1, 1), heights)
+    assert relocate(pool, 12.0, torch.rand(3).double()).tolist() == [0, 1, 2]
+
+
+def tuned(flow, rows=20, chains=4, **options):
+    begun = begin(flow, rows=rows)
+    data = begun.data.repeat(chains)
+    streams = Streams.of_rows(0, "warmup", rows, chains=chains)
+    noise = streams.normal(data.values)
+    holes = Holes.of(begun.data.observed, 5)
+    return Warmup(**options).run(ConditionalTarget(flow, data), noise, holes, SURVEY, streams)
+
+
+def test_on_a_linear_flow_nearly_everything_is_accepted():
+    kernel, state, passes = tuned(FLOWS["linear"]())
+    streams = Streams.of_rows(1, "steps", 20, chains=4)
+    accepted = []
+    for _ in range(50):
+        state, info = kernel.step(state, streams)
+        accepted.append(info.accepted)
+    assert isinstance(kernel, Cycle)
+    # The centre is a mean of a few draws, not the mode: all but a few turns are exact.
+    assert float(torch.stack(accepted).double().mean()) > 0.95
+    assert passes > 300
+
+
+def test_the_cost_is_what_it_says():
+    flow = Counting(shaken(RealNVP(5, width=16, random_state=0), 0.7))
+    kernel, _, passes = tuned(flow, windows=(3, 4), climb_steps=10)
+    # A gradient counts as two passes more, a forward product as one.
+    gradients = flow.passes - flow.products
+    assert passes == 3 * gradients + flow.products
+    assert kernel.exact
+
+
+class Counting:
+    """Counts encodings, and among them those of the metric."""
+
+    def __init__(self, flow):
+        self.flow, self.passes, self.products = flow, 0, 0
+
+    def to_latent(self, x):
+        self.passes += 1
+        self.products += not torch.is_grad_enabled()
+        return self.flow.to_latent(x)
+
+    def to_data(self, z):
+        return self.flow.to_data(z)
+
+    def latent_log_prob(self, z):
+        return self.flow.latent_log_prob(z)
+
+    def latent_sample(self, rows, generator):
+        return self.flow.latent_sample(rows, generator)
+
+
+@pytest.mark.parametrize("trajectories", [3, 65, 200])
+def test_a_warm_up_can_be_stretched(trajectories):
+    assert abs(sum(Warmup().lasting(trajectories).windows) - trajectories) <= 2

@@ -1,0 +1,79 @@
+"""Every kernel, by name: a function from a flow and rows with holes to the kernel.
+
+A line here puts a kernel through the invariance and the conformance tests.
+"""
+
+import torch
+from exact import AUXILIARY, FEATURES
+
+from plmcmc.adaptation.metric import frame_of_precision
+from plmcmc.kernels import (
+    CrankNicolson,
+    Cycle,
+    EllipticalSlice,
+    Hamiltonian,
+    Holes,
+    Jump,
+    Langevin,
+    Metropolis,
+    Mixture,
+    OneCoordinate,
+    Perturb,
+    Resample,
+    UnadjustedLangevin,
+)
+from plmcmc.target import ConditionalTarget, ProjectedLatentTarget
+
+
+def latent(flow, data):
+    return ProjectedLatentTarget(flow, data, AUXILIARY)
+
+
+def gibbs(flow, data):
+    target = ConditionalTarget(flow, data)
+    mean, scale = torch.zeros(FEATURES).double(), 2 * torch.ones(FEATURES).double()
+    return Metropolis(target, OneCoordinate.of(mean, scale, target.free))
+
+
+def frame(data):
+    """Coordinates that fit no flow in particular: kernels must be exact in any."""
+    rows, half = (
+        len(data.values),
+        torch.randn(FEATURES, 9, generator=torch.Generator().manual_seed(4)).double(),
+    )
+    precision = (half @ half.T / 9).expand(rows, -1, -1)
+    centre = torch.full((rows, FEATURES), 0.3).double()
+    return frame_of_precision(precision, centre, Holes.of(data.observed, FEATURES))
+
+
+def hamiltonian(flow, data):
+    rows = len(data.values)
+    steps = torch.linspace(0.2, 0.5, rows).double()
+    turns = 2 + torch.arange(rows) % 4
+    return Hamiltonian(ConditionalTarget(flow, data), frame(data), steps, turns)
+
+
+def jump(flow, data):
+    return Jump(ConditionalTarget(flow, data), frame(data))
+
+
+EXACT = {
+    "perturb": lambda f, d: Metropolis(latent(f, d), Perturb(0.3)),
+    "resample": lambda f, d: Metropolis(latent(f, d), Resample(1.3)),
+    "mixture": lambda f, d: Metropolis(
+        latent(f, d), Mixture((Perturb(0.3), Resample(1.3)), (0.5, 0.5))
+    ),
+    "crank-nicolson": lambda f, d: Metropolis(latent(f, d), CrankNicolson(0.4, 1.2)),
+    "elliptical": lambda f, d: EllipticalSlice(latent(f, d)),
+    "latent-mala": lambda f, d: Langevin(latent(f, d), 0.5),
+    "data-metropolis": lambda f, d: Metropolis(ConditionalTarget(f, d), Perturb(0.3)),
+    "data-mala": lambda f, d: Langevin(ConditionalTarget(f, d), 0.4),
+    "gibbs": gibbs,
+    "hamiltonian": hamiltonian,
+    "jump": jump,
+    "cycle": lambda f, d: Cycle((hamiltonian(f, d), jump(f, d))),
+}
+BIASED = {
+    "data-ula": lambda f, d: UnadjustedLangevin(ConditionalTarget(f, d), 0.8),
+}
+CASES = EXACT | BIASED

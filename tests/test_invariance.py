@@ -1,0 +1,143 @@
+"""Every kernel leaves its target invariant, on every family of flows; planted bugs do not."""
+
+from dataclasses import dataclass
+
+import exact
+import pytest
+import torch
+from exact import AUXILIARY, FLOWS, begin, drift
+from kernels import BIASED, EXACT
+
+from plmcmc.data import Incomplete
+from plmcmc.flows import Flow, log_prob
+from plmcmc.kernels import CrankNicolson, EllipticalSlice, Metropolis, Mixture, Perturb, Resample
+from plmcmc.rng import Streams
+from plmcmc.target import Point, ProjectedLatentTarget
+
+# Steps after which a kernel's chains must have moved by this much of a standard deviation: a chain
+# that stands still is invariant too.
+LEAST_DISPLACEMENT = 0.1
+# Kernels that go far in a step, and pay for it, take fewer.
+STEPS = {"elliptical": 12, "hamiltonian": 12, "cycle": 12}
+
+
+@pytest.fixture(scope="module", params=FLOWS)
+def flow(request):
+    return FLOWS[request.param]()
+
+
+@pytest.fixture(scope="module")
+def begun(flow):
+    return begin(flow)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_kernels_stay_in_their_target(name, flow, begun):
+    found = drift(begun, EXACT[name](flow, begun.data), steps=STEPS.get(name, exact.STEPS))
+    assert found.worst < found.limit
+    assert found.displacement > LEAST_DISPLACEMENT
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_biased_kernels_are_convicted(name):
+    flow = FLOWS["realnvp"]()
+    begun = begin(flow)
+    kernel = BIASED[name](flow, begun.data)
+    assert not kernel.exact
+    found = drift(begun, kernel)
+    assert found.worst > found.limit
+
+
+@dataclass(frozen=True)
+class PlantedTarget:
+    """The projected latent target with one mistake."""
+
+    flow: Flow
+    data: Incomplete
+    log_det_sign: int = 1
+    projects: bool = True
+
+    passes = 2
+    free = None
+
+    def start(self, y):
+        return self.flow.to_latent(y)[0]
+
+    def __call__(self, position):
+        y, log_det = self.flow.to_data(position)
+        completion = self.data.project(y)
+        at = completion if self.projects else y
+        log_density = AUXILIARY.log_prob(y, self.data) + log_prob(self.flow, at)
+        return Point(position, completion, log_density + self.log_det_sign * log_det)
+
+
+class Uncorrected:
+    """A proposal that forgets what it owes."""
+
+    def __init__(self, proposal):
+        self.proposal = proposal
+
+    def __call__(self, position, streams):
+        new, correction = self.proposal(position, streams)
+        return new, torch.zeros_like(correction)
+
+
+class SharedStreams(Streams):
+    """One displacement for all rows."""
+
+    def normal(self, like):
+        return super().normal(like)[:1].expand_as(like)
+
+
+class Reversed:
+    """The right amount owed, with the wrong sign."""
+
+    def __init__(self, proposal):
+        self.proposal = proposal
+
+    def __call__(self, position, streams):
+        new, correction = self.proposal(position, streams)
+        return new, -correction
+
+
+def right(flow, data):
+    return ProjectedLatentTarget(flow, data, AUXILIARY)
+
+
+PLANTED = {
+    "log-det dropped": lambda f, d: Metropolis(PlantedTarget(f, d, log_det_sign=0), Perturb(0.3)),
+    "log-det sign flipped": lambda f, d: Metropolis(
+        PlantedTarget(f, d, log_det_sign=-1), Perturb(0.3)
+    ),
+    "density at y, not at its projection": lambda f, d: Metropolis(
+        PlantedTarget(f, d, projects=False), Perturb(0.3)
+    ),
+    "no Hastings ratio": lambda f, d: Metropolis(right(f, d), Uncorrected(Resample(1.3))),
+    "no Hastings ratio within a mixture": lambda f, d: Metropolis(
+        right(f, d), Mixture((Perturb(0.3), Uncorrected(Resample(1.3))), (0.5, 0.5))
+    ),
+    "Hastings ratio upside down": lambda f, d: Metropolis(
+        right(f, d), Reversed(CrankNicolson(0.4, 1.2))
+    ),
+    "elliptical slice with the log-det dropped": lambda f, d: EllipticalSlice(
+        PlantedTarget(f, d, log_det_sign=0)
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted_bugs_are_convicted(bug):
+    flow = FLOWS["realnvp"]()
+    begun = begin(flow)
+    steps = 12 if "elliptical" in bug else exact.STEPS
+    found = drift(begun, PLANTED[bug](flow, begun.data), steps=steps)
+    assert found.worst > found.limit
+
+
+def test_noise_shared_by_rows_is_convicted():
+    flow = FLOWS["realnvp"]()
+    begun = begin(flow)
+    own = Streams.of_rows(1, "test", len(begun.truth))
+    shared = SharedStreams(own.generators, own.sizes)
+    found = drift(begun, EXACT["perturb"](flow, begun.data), streams=shared)
+    assert found.worst > found.limit
