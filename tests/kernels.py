@@ -4,8 +4,8 @@ A line here puts a kernel through the invariance and the conformance tests.
 """
 
 import torch
-from exact import AUXILIARY, FEATURES
 
+from exact import AUXILIARY, FEATURES
 from plmcmc.adaptation.metric import frame_of_precision
 from plmcmc.kernels import (
     CrankNicolson,

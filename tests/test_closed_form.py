@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from exact import shaken
 from scipy.stats import kstest, norm
 
 import plmcmc
+from exact import shaken
 from plmcmc.flows import log_prob
 from plmcmc.posterior import methods
 from plmcmc.target import NormalAuxiliary
@@ -61,7 +61,7 @@ def test_linear_flow_matches_the_closed_form_conditional(name):
 
 
 def test_the_comparison_convicts_a_chain_that_ignores_what_was_seen():
-    mean, covariance, flow = gaussian()
+    mean, covariance, _ = gaussian()
     unconditional = np.random.default_rng(0).multivariate_normal(
         mean.numpy(), covariance.numpy(), size=2000
     )

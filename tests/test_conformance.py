@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+
 from exact import FLOWS, begin
 from kernels import CASES
-
 from plmcmc.kernels import Cycle, NonFiniteStart
 from plmcmc.rng import Streams
 

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-import exact
 import pytest
 import torch
+
+import exact
 from exact import AUXILIARY, FLOWS, begin, drift
 from kernels import BIASED, EXACT
-
 from plmcmc.data import Incomplete
 from plmcmc.flows import Flow, log_prob
 from plmcmc.kernels import CrankNicolson, EllipticalSlice, Metropolis, Mixture, Perturb, Resample

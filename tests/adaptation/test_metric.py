@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from exact import FLOWS, begin, shaken
 from torch import nn
 
+from exact import FLOWS, begin, shaken
 from plmcmc.adaptation.metric import (
     MetricWarning,
     frame_of_covariance,

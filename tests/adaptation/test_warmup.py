@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from exact import FLOWS, begin, shaken
 
+from exact import FLOWS, begin, shaken
 from plmcmc.adaptation import Survey, Warmup, climb
 from plmcmc.adaptation.pool import Pool, relocate
 from plmcmc.adaptation.step_size import LARGEST, StepSize

@@ -253,7 +253,7 @@ class TestWarnings:
         slow = methods.CrankNicolson(step=0.001)
         message = warned(ConvergenceWarning, slow, x)
         assert message.startswith("rows 0, 1, 2, 3, 5: split R-hat exceeds 1.05 for 5 of 5")
-        assert "raise warmup and thin (or draws, now 30), or try another method" in message
+        assert "raise thin or draws (now 30), then warmup, or try another method" in message
         assert "CrankNicolson(step=0.001" in message
 
     def test_many_rows_are_not_all_listed(self):
@@ -276,7 +276,7 @@ class TestWarnings:
 
     def test_a_biased_method(self):
         message = warned(BiasedWarning, "data-ula", table())
-        assert "adjusted=False" in message
+        assert "data-ula" in message
         assert "is biased" in message
 
     def test_too_few_draws_to_judge(self):

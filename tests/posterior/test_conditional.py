@@ -415,7 +415,7 @@ class TestContext:
 
     @pytest.mark.parametrize("count", [1, 7, 9])
     def test_wrong_number(self, count):
-        with pytest.raises(DataError, match=f"one row per row of x: 8, not {count}"):
+        with pytest.raises(DataError, match=rf"one row per row of x: 8, got shape \({count}, 2\)"):
             plmcmc.condition(contextual(), self.X, context=np.zeros((count, 2)))
 
     def test_not_finite_names_the_row(self):
@@ -545,10 +545,16 @@ class TestCheckpoint:
         assert same_bits(resumed.acceptance, straight.acceptance)
         assert resumed.passes == straight.passes
 
-    @pytest.mark.parametrize("method", ["elliptical", "mala"])
+    @pytest.mark.parametrize("method", ["elliptical", "mala", "auto"])
     def test_kernels_of_other_states_and_costs(self, method, tmp_path):
-        straight = sample(self.flow(), self.X, method=method, **self.OPTIONS)
-        self.killed(tmp_path / "run", 40, method=method, random_state=0)
+        flow = self.flow()
+        posterior = plmcmc.condition(flow, self.X)
+        flow.forget()
+        with quiet():
+            straight = posterior.sample(chains=2, random_state=0, method=method, **self.OPTIONS)
+        # Killed in the last steps of the last chunk.
+        self.killed(tmp_path / "run", len(flow.rows) - 4, method=method, random_state=0)
+        assert len(list((tmp_path / "run").iterdir())) == 2
         resumed = sample(
             self.flow(), self.X, method=method, checkpoint=tmp_path / "run", **self.OPTIONS
         )

@@ -1,10 +1,16 @@
 """In: a kernel and starts. Out: recorded states; the one loop, its recorders and checkpoints."""
 
-from plmcmc.chains.checkpoint import Checkpoint, CheckpointError, fingerprint, resumed_seed
+from plmcmc.chains.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    described,
+    fingerprint,
+    resumed_seed,
+)
 from plmcmc.chains.progress import Progress, progress_bar
 from plmcmc.chains.record import Acceptance, Completions, Recorder, Schedule
 from plmcmc.chains.run import Stepper, run
-from plmcmc.chains.start import FromObserved, Given, Start, Unconditional
+from plmcmc.chains.start import FromObserved, Given, Start, Unconditional, start_of
 
 __all__ = [
     "Acceptance",
@@ -19,8 +25,10 @@ __all__ = [
     "Start",
     "Stepper",
     "Unconditional",
+    "described",
     "fingerprint",
     "progress_bar",
     "resumed_seed",
     "run",
+    "start_of",
 ]

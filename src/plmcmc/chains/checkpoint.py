@@ -6,14 +6,14 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from plmcmc.chains.record import Recorder
 from plmcmc.rng import RandomState, Streams, seed_of
@@ -44,6 +44,28 @@ def fingerprint(*tensors: Tensor) -> str:
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
+
+
+def described(part: Any) -> str:
+    """Return what tells a run's part from another: its kind, settings, and every bit of tensors."""
+    if isinstance(part, Tensor):
+        return fingerprint(part)
+    if isinstance(part, nn.Module):
+        # What an architecture leaves out of its tensors, such as an activation, is in its repr.
+        return (
+            f"{type(part).__name__}-{fingerprint(*part.state_dict().values())}-{_hash(repr(part))}"
+        )
+    if is_dataclass(part) and not isinstance(part, type):
+        settings = (f"{f.name}={described(getattr(part, f.name))}" for f in fields(part))
+        return f"{type(part).__name__}({', '.join(settings)})"
+    if isinstance(part, str | int | float | tuple | type(None)):
+        return repr(part)
+    # Anything else's repr may hold its address in memory, which no later run has.
+    return f"{type(part).__module__}.{type(part).__qualname__}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def resumed_seed(path: str | Path | None, random_state: RandomState) -> int:

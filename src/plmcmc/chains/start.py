@@ -83,9 +83,9 @@ class Given:
         """Take in arrays of any library."""
         object.__setattr__(self, "completion", torch.as_tensor(self.completion))
 
-    def select(self, rows: Tensor, chains: int, event: tuple[int, ...]) -> Given:
-        """Return the batch of some rows, each `chains` times."""
-        full = self.completion
+    def select(self, rows: Tensor, chains: int, shape: tuple[int, ...]) -> Given:
+        """Return the batch of some rows of a data set of this shape, each `chains` times."""
+        full, event = self.completion, shape[1:]
         if full.shape[-len(event) :] != event or full.ndim - len(event) not in (1, 2):
             raise DataError(
                 f"a given start must have shape (rows, *event) or (chains, rows, *event) with "
@@ -95,10 +95,10 @@ class Given:
         if per_chain and len(full) != chains:
             raise DataError(f"a start for {len(full)} chains was given, but {chains} are to run")
         stacked = full if per_chain else full.expand(chains, *full.shape)
-        if int(rows.max()) >= stacked.shape[1]:
+        if stacked.shape[1] != shape[0]:
             raise DataError(
-                f"a given start must have a row for every row of x; got {stacked.shape[1]} rows, "
-                f"and x has a row {int(rows.max())}"
+                f"a given start must have a row for every row of x, {shape[0]} in all; got "
+                f"{stacked.shape[1]} rows"
             )
         return Given(stacked[:, rows.to(full.device)].transpose(0, 1).flatten(0, 1))
 
@@ -114,3 +114,8 @@ class Given:
         if not bool(torch.isfinite(projected).all()):
             raise DataError("a given start must be finite at the holes; it has NaN or infinity")
         return projected
+
+
+def start_of(start: Start, rows: Tensor, chains: int, shape: tuple[int, ...]) -> Start:
+    """Return the start for some rows of a data set of this shape, each `chains` times."""
+    return start.select(rows, chains, shape) if isinstance(start, Given) else start

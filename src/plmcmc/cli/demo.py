@@ -48,7 +48,9 @@ def demo(output: str | Path, seed: int) -> None:
     truth = digits.test[:SHOWN]
     observed = np.ones_like(truth, dtype=bool)
     observed[:, 4:] = False
-    console.print(f"Hiding the lower half of {SHOWN} digits it has not seen, and completing them ...")
+    console.print(
+        f"Hiding the lower half of {SHOWN} digits it has not seen, and completing them ..."
+    )
     draws, warned = _sampled(fitted, truth, observed, seed)
     console.print(_table(draws))
     for message in warned:
@@ -56,22 +58,24 @@ def demo(output: str | Path, seed: int) -> None:
     picture = _picture(output / "digits.png", truth, draws)
     model = save(fitted.flow, output / "digits-flow", overwrite=True)
     draws.save(output / "digits-draws.safetensors")
-    console.print(f"Picture: {picture}\nModel:   {model}\n{time.perf_counter() - began:.0f} s in all.")
+    console.print(
+        f"Picture: {picture}\nModel:   {model}\n{time.perf_counter() - began:.0f} s in all."
+    )
 
 
 def _digits(seed: int) -> Digits:
     from sklearn.datasets import load_digits
 
-    images = load_digits().images.astype(np.float32)
+    images = load_digits(return_X_y=True)[0].reshape(-1, 8, 8).astype(np.float32)
     order = np.random.default_rng(seed).permutation(len(images))
     return Digits(images[order[TEST_DIGITS:]], images[order[:TEST_DIGITS]])
 
 
 def _trained(images: NDArray[np.float32], seed: int) -> Fitted:
     moments = observed_moments(Incomplete.of(images), floor=PIXEL_FLOOR)
-    inner = RealNVP(64, couplings=6, depth=2, width=96, random_state=seed)
+    inner = RealNVP(64, couplings=4, depth=2, width=96, random_state=seed)
     flow = Preprocessed([Whiten(*moments), Flatten((8, 8))], inner)
-    return fit_flow(flow, images, epochs=100, learning_rate=2e-3, noise=0.15, random_state=seed)
+    return fit_flow(flow, images, epochs=100, learning_rate=2e-3, noise=0.2, random_state=seed)
 
 
 def _sampled(
@@ -81,7 +85,7 @@ def _sampled(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         draws = condition(fitted.flow, truth, observed).sample(
-            400, chains=8, thin=2, random_state=seed
+            400, chains=8, thin=3, random_state=seed
         )
     return draws, [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plmcmc.chains import Given, Start, Unconditional, progress_bar
+from plmcmc.chains import Start, Unconditional, progress_bar, start_of
 from plmcmc.kernels import Metropolis as MetropolisKernel
 from plmcmc.kernels.base import choose, choose_rows, decide
 from plmcmc.posterior import condition, methods
@@ -62,6 +62,7 @@ def decision_study(
     flow: Any,
     x: Any,
     observed: Any = None,
+    context: Any = None,
     *,
     method: methods.Metropolis | None = None,
     other: Auxiliary | None = None,
@@ -77,6 +78,7 @@ def decision_study(
         flow: as for `plmcmc.condition`.
         x: rows with holes.
         observed: True = seen; NaN marks the holes when not given.
+        context: one per row, for a flow built with one.
         method: the chain to follow; by default the paper's, with an auxiliary of scale 1e-3.
         other: the auxiliary that judges; by default the flat one, the paper's infinite scale.
         proposals: how long to follow it.
@@ -85,7 +87,9 @@ def decision_study(
         random_state: a seed.
         progress: show a bar; by default on a terminal only.
     """
-    conditional = condition(flow, x, observed)
+    if proposals < 1 or chains < 1:
+        raise ValueError(f"proposals and chains must be at least 1; got {proposals} and {chains}")
+    conditional = condition(flow, x, observed, context)
     rows = torch.arange(conditional.data.rows, device=conditional.data.values.device)
     batch = conditional.batch(rows, chains)
     kernel = (method or methods.Metropolis()).kernel(batch)
@@ -93,9 +97,8 @@ def decision_study(
         raise TypeError(f"the study follows Metropolis-Hastings, not {type(kernel).__name__}")
     seed, options = seed_of(random_state), {"chains": chains, "device": rows.device}
     streams = Streams.of_rows(seed, "decisions", len(rows), **options)
-    begin = start or Unconditional(projected=False)
-    if isinstance(begin, Given):
-        begin = begin.select(rows, chains, tuple(batch.data.values.shape[1:]))
+    shape = tuple(conditional.data.values.shape)
+    begin = start_of(start or Unconditional(projected=False), rows, chains, shape)
     study = _Study(kernel, other or FlatAuxiliary())
     counted = np.zeros((proposals, 4))
     with progress_bar("Decisions", proposals, show=progress) as report, torch.no_grad():

@@ -44,6 +44,10 @@ class LatentFlow(nn.Module, ABC):
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return `x` and `log |det dx/dz|`."""
 
+    def extra_repr(self) -> str:
+        """Show the configuration: layers alone would hide the latents, or a bound."""
+        return ", ".join(f"{key}={value}" for key, value in self.config.items())
+
     def latent_log_prob(self, z: Tensor) -> Tensor:
         """Return the log-density of the latents in float64."""
         return LATENTS[self.latent].log_prob(z)

@@ -47,8 +47,10 @@ class Linear(LatentFlow):
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `A^-1 (x - shift)` and minus the log-determinant of `A`."""
-        z = torch.linalg.solve_triangular(self.factor(), (x - self.shift).T, upper=False).T
-        return z, -total(self.log_diagonal).expand(len(x))
+        eye = torch.eye(self.features, dtype=x.dtype, device=x.device)
+        # Not a solve with x on the right: its last bit depends on how many rows there are.
+        inverse = torch.linalg.solve_triangular(self.factor(), eye, upper=False)
+        return (x - self.shift) @ inverse.T, -total(self.log_diagonal).expand(len(x))
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return `shift + A z` and the log-determinant of `A`."""

@@ -32,6 +32,10 @@ class Step(nn.Module, ABC):
         """Return a step from its `config`; its tensors are filled in from a file."""
         return cls(**config)
 
+    def extra_repr(self) -> str:
+        """Show the configuration."""
+        return ", ".join(f"{key}={value}" for key, value in self.config.items())
+
     def dequantised(self, x: Tensor, generator: Generator) -> Tensor:
         """Return training data for this step; only `Dequantise` adds noise to it."""
         del generator

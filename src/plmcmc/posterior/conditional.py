@@ -58,7 +58,8 @@ def condition(
     where = home(flow)
     data = Incomplete.of(values, seen, dtype=where.dtype, device=where.device)
     contexts = _contexts(flow, context, data)
-    conditional = Conditional(flow, values, data, contexts)
+    # A copy: the caller may change theirs between two calls of sample.
+    conditional = Conditional(flow, values.copy(), data, contexts)
     _match(conditional, check=check)
     return conditional
 
@@ -116,12 +117,15 @@ class Conditional:
         for name, number in (("draws", draws), ("chains", chains), ("thin", thin)):
             if number < 1:
                 raise ValueError(f"{name} must be at least 1; got {number}")
+        if warmup is not None and warmup < 0:
+            raise ValueError(f"warmup must not be negative; got {warmup}")
         chosen = method_of(method)
         plan = Plan(
             conditional=self,
             schedule=Schedule(chosen.burn_in(warmup, draws * thin), draws, thin),
             chains=chains,
             method=chosen,
+            method_name=method if isinstance(method, str) else repr(method),
             warmup=warmup,
             start=start or Unconditional(),
             seed=resumed_seed(_first_saved(checkpoint), random_state),
@@ -169,9 +173,10 @@ def _contexts(flow: Flow | ContextualFlow, context: Any, data: Incomplete) -> Te
         return None
     if context is None:
         raise DataError(_CONTEXT_MISSING)
-    contexts = torch.as_tensor(np.asarray(context)).to(data.values)
-    if len(contexts) != data.rows:
-        raise DataError(f"context must have one row per row of x: {data.rows}, not {len(contexts)}")
+    contexts = torch.as_tensor(np.array(context, dtype=np.float64)).to(data.values)
+    if contexts.ndim == 0 or len(contexts) != data.rows:
+        shape = tuple(contexts.shape)
+        raise DataError(f"context must have one row per row of x: {data.rows}, got shape {shape}")
     wrong = (
         ~torch.isfinite(contexts).flatten(1).all(1) if contexts.ndim > 1 else ~contexts.isfinite()
     )
@@ -184,8 +189,14 @@ def _match(conditional: Conditional, *, check: bool) -> None:
     """Compare the flow's own samples with the rows' shape, and test the flow on them."""
     rows = torch.arange(min(8, conditional.data.rows), device=conditional.data.values.device)
     flow = conditional.flow_for(rows, 1)
-    with torch.no_grad():
-        own = sample(flow, len(rows), Generator(rows.device).manual_seed(0))
+    try:
+        with torch.no_grad():
+            own = sample(flow, len(rows), Generator(rows.device).manual_seed(0))
+    except RuntimeError as error:
+        if conditional.context is None:
+            raise
+        shape = tuple(conditional.context.shape)
+        raise DataError(f"the flow cannot take contexts of shape {shape}: {error}") from error
     expected, got = tuple(own.shape[1:]), tuple(conditional.data.values.shape[1:])
     if expected != got:
         raise DataError(f"the flow's rows have shape {expected}; those of x have {got}")

@@ -29,7 +29,7 @@ class Draws:
             with nothing missing, which need no chain.
         passes: flow passes per chain, warm-up included.
         exact: False if the method was a biased one.
-        method: what was run.
+        method: what was run: a name, or a configured method.
         seed: the seed that repeats it.
     """
 

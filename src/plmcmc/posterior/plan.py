@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from plmcmc.chains import (
     Acceptance,
     Checkpoint,
     Completions,
-    Given,
     Progress,
     Schedule,
     Start,
+    described,
     fingerprint,
     progress_bar,
     run,
+    start_of,
 )
 from plmcmc.flows import BrokenFlow
 from plmcmc.kernels import NonFiniteStart
@@ -45,6 +46,7 @@ class Plan:
     schedule: Schedule
     chains: int
     method: Method
+    method_name: str
     warmup: int | None
     start: Start
     seed: int
@@ -76,17 +78,15 @@ class Plan:
     def identity(self) -> Mapping[str, str]:
         """What makes this run this run."""
         conditional = self.conditional
-        start = self.start
-        described = fingerprint(start.completion) if isinstance(start, Given) else repr(start)
         return {
-            "flow": fingerprint(*_tensors(conditional.flow)),
+            "flow": described(conditional.flow),
             "data": fingerprint(conditional.data.values, conditional.data.observed),
             "context": "" if conditional.context is None else fingerprint(conditional.context),
-            "schedule": repr(self.schedule),
+            "schedule": described(self.schedule),
             "chains": str(self.chains),
-            "method": repr(self.method),
+            "method": described(self.method),
             "warmup": str(self.warmup),
-            "start": described,
+            "start": described(self.start),
             "seed": str(self.seed),
         }
 
@@ -127,9 +127,8 @@ class _Chunk:
         return Checkpoint(path, self.plan.identity(), self.plan.checkpoint_every)
 
     def _begin(self, batch: Batch) -> Begun:
-        plan, start = self.plan, self.plan.start
-        if isinstance(start, Given):
-            start = start.select(self.rows, plan.chains, tuple(batch.data.values.shape[1:]))
+        plan, shape = self.plan, tuple(self.plan.conditional.data.values.shape)
+        start = start_of(plan.start, self.rows, plan.chains, shape)
         try:
             y = start(batch.flow, batch.data, self._streams("start"))
             return plan.method.begin(batch, y, plan.warmup, self._streams("warmup"))
@@ -181,10 +180,6 @@ class _Collected:
             self.acceptance,
             self.passes,
             self.exact,
-            repr(plan.method),
+            plan.method_name,
             plan.seed,
         )
-
-
-def _tensors(flow: Any) -> list[Tensor]:
-    return list(flow.state_dict().values()) if isinstance(flow, nn.Module) else []

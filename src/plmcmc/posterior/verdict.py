@@ -74,7 +74,7 @@ def _warn_unconverged(draws: Draws) -> None:
         ConvergenceWarning,
         f"{_rows(rows)}: split R-hat exceeds {RHAT_LIMIT} for {int(bad.sum())} of "
         f"{int((~draws.observed).sum())} missing entries ({worst}). These chains have not "
-        f"converged: raise warmup and thin (or draws, now {count}), or try another method "
+        f"converged: raise thin or draws (now {count}), then warmup, or try another method "
         f"(ran {draws.method})",
     )
 

@@ -9,9 +9,10 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.optim import AdamW
 
+from plmcmc.adapters import adapt
 from plmcmc.chains import Checkpoint, fingerprint, progress_bar, resumed_seed, run
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import Flow, Preprocessed, home, sample
+from plmcmc.flows import ContextualFlow, Flow, Preprocessed, home, sample
 from plmcmc.rng import RandomState, Streams, generator
 from plmcmc.training.epoch import Epoch, EpochInfo, EpochState, TrainingError
 
@@ -53,7 +54,8 @@ def fit_flow(
     stops when the likelihood of held-out rows no longer grows; the best epoch's weights are kept.
 
     Args:
-        flow: a flow with parameters; behind a `Preprocessed`, its inner flow is trained.
+        flow: a flow with parameters, plmcmc's or zuko's; of a `Preprocessed`, the inner one is
+            trained.
         x: `(rows, *event)`, complete and finite.
         epochs: passes over the data at most.
         batch_size: rows per step.
@@ -74,6 +76,7 @@ def fit_flow(
         >>> len(fitted.train)
         3
     """
+    flow = _unconditional(flow)
     _refuse_less_than_one(epochs=epochs, batch_size=batch_size, patience=patience)
     seed = resumed_seed(checkpoint, random_state)
     optimizer = AdamW(_parameters(flow), lr=learning_rate, weight_decay=weight_decay)
@@ -104,6 +107,13 @@ def fit_flow(
     return Fitted(flow, history[:, 0].tolist(), history[:, 1].tolist(), int(state.best_epoch))
 
 
+def _unconditional(flow: Any) -> Flow:
+    adapted = adapt(flow)
+    if isinstance(adapted, ContextualFlow):
+        raise TrainingError("fit_flow takes no contexts: train this flow in its own library")
+    return adapted
+
+
 def _refuse_less_than_one(**numbers: int) -> None:
     for name, number in numbers.items():
         if number < 1:
@@ -112,11 +122,8 @@ def _refuse_less_than_one(**numbers: int) -> None:
 
 def _described(flow: Any) -> str:
     """Return what tells two flows apart before training: all but the weights, which a file has."""
-    if not isinstance(flow, Preprocessed):
-        # A repr shows the layers, but neither the latents nor a bound.
-        return f"{getattr(flow, 'config', '')} {flow!r}"
-    steps = [f"{step.name} {step.config}" for step in flow.chain]
-    return f"{steps} {fingerprint(*flow.steps.state_dict().values())} {_described(flow.flow)}"
+    steps = flow.steps.state_dict().values() if isinstance(flow, Preprocessed) else ()
+    return f"{flow!r} {fingerprint(*steps)}"
 
 
 def _parameters(flow: Any) -> list[nn.Parameter]:
