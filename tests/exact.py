@@ -1,8 +1,8 @@
 """The invariance test: a chain started in its target must stay there.
 
 Draw `x ~ p` from the flow, hide some of it, draw `y_O ~ q` apart: the row `(x_M; y_O)` is then a
-draw from the projected latent target, and `x` itself one from the conditional target. After any number
-of steps, moments of the holes must not have drifted. No burn-in, no reference sampler.
+draw from the projected latent target, and `x` itself one from the conditional target. After any
+number of steps, moments of the holes must not have drifted. No burn-in, no reference sampler.
 """
 
 from typing import NamedTuple

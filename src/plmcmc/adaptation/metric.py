@@ -17,6 +17,10 @@ from plmcmc.flows import Flow
 from plmcmc.kernels import Frame, Holes
 
 
+# Stretching costs step size: directions that spread a little further are not worth it.
+SMALLEST_SPIKE = 8.0
+
+
 class MetricWarning(UserWarning):
     """The metric had to be computed in a lesser way."""
 
@@ -96,6 +100,37 @@ def frame_of_covariance(covariance: Tensor, centre: Tensor, holes: Holes) -> Fra
     """Return coordinates in which `covariance` `(rows, holes, holes)` is the identity."""
     factor = _factor(covariance, holes)
     return Frame(holes, centre, factor.to(centre.dtype), _inverted(factor).to(centre.dtype))
+
+
+def widened(frame: Frame, covariance: Tensor, centre: Tensor, samples: float) -> Frame:
+    """Return the frame stretched along the directions in which the draws spread further.
+
+    The metric is local; a stroke that may or may not be there spreads further than it says. Of the
+    draws' covariance in the frame, only eigenvalues that `samples` independent draws of a round
+    Gaussian would not show are believed, and shrunk to what a spike that shows so must be (Baik,
+    Ben Arous and Peche's relation).
+
+    Args:
+        frame: the frame.
+        covariance: `(rows, holes, holes)`, of the draws.
+        centre: `(rows, holes)`, their mean.
+        samples: how many independent draws they are worth.
+    """
+    inverse = frame.inverse.double()
+    both = frame.holes.present[:, :, None] & frame.holes.present[:, None, :]
+    eye = torch.eye(inverse.shape[1], dtype=torch.float64, device=inverse.device)
+    found = torch.where(both, inverse @ covariance @ inverse.mT, eye)
+    values, vectors = torch.linalg.eigh(found)
+    ratio = (frame.holes.present.sum(1, keepdim=True) / samples).double()
+    edge = (1 + ratio.sqrt()).square().clamp(min=SMALLEST_SPIKE)
+    half = 0.5 * (values + 1 - ratio)
+    spikes = half + (half.square() - values).clamp(min=0).sqrt()
+    stretch = torch.where(values > edge, spikes.clamp(min=1), 1.0).sqrt()
+    out = (vectors * stretch[:, None]) @ vectors.mT
+    back = (vectors / stretch[:, None]) @ vectors.mT
+    kind = frame.root.dtype
+    root, inverse = (frame.root.double() @ out).to(kind), (back @ inverse).to(kind)
+    return Frame(frame.holes, centre.to(kind), root, inverse)
 
 
 def _factor(matrix: Tensor, holes: Holes, ridge: float = 1e-6) -> Tensor:

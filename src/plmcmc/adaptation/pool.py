@@ -40,6 +40,11 @@ class Pool(NamedTuple):
         )
 
     @property
+    def draws(self) -> int:
+        """How many draws of a row were taken in."""
+        return self.steps * self.log_density.shape[1]
+
+    @property
     def mean(self) -> Tensor:
         """Mean of the holes, `(rows, holes)`."""
         return self.total / self.steps

@@ -9,7 +9,12 @@ import torch
 from torch import Tensor
 
 from plmcmc.adaptation.climb import climb
-from plmcmc.adaptation.metric import frame_of_covariance, frame_of_precision, pullback
+from plmcmc.adaptation.metric import (
+    frame_of_covariance,
+    frame_of_precision,
+    pullback,
+    widened,
+)
 from plmcmc.adaptation.pool import Pool, relocate
 from plmcmc.adaptation.step_size import StepSize
 from plmcmc.kernels import Cycle, GradientState, Hamiltonian, Holes, Jump, Kernel
@@ -18,6 +23,8 @@ from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget
 
 FIRST_STEP = 0.3
+# What a draw is worth, next to its neighbours on the chain.
+INDEPENDENT = 0.5
 
 
 class Tuned(NamedTuple):
@@ -47,6 +54,8 @@ class Warmup:
     Args:
         climb_steps: gradient steps of each chain from its start to a mode.
         windows: trajectories per window; each begins with a new metric.
+        stretches: trajectories per further window; each begins by widening the last frame along
+            the directions in which the draws spread further than the metric says.
         acceptance: mean acceptance probability that step sizes aim at.
         trajectory: angle that a trajectory turns through; a quarter turn forgets a Gaussian.
         most_turns: longest trajectory allowed, in turns.
@@ -56,19 +65,23 @@ class Warmup:
     """
 
     climb_steps: int = 100
-    windows: tuple[int, ...] = (15, 20, 30)
+    windows: tuple[int, ...] = (10, 15, 20)
+    stretches: tuple[int, ...] = ()
     acceptance: float = 0.8
-    trajectory: float = 2.5
+    trajectory: float = 2.2
     most_turns: int = 40
     jump_holes: int = 32
     widening: float = 1.3
     lost: float = 12.0
 
     def lasting(self, trajectories: int) -> Warmup:
-        """Return the same with its windows stretched to so many trajectories in all."""
-        whole = sum(self.windows)
-        scaled = [max(1, round(trajectories * window / whole)) for window in self.windows]
-        return replace(self, windows=tuple(scaled))
+        """Return the same with its windows made to last so many trajectories in all."""
+        share = trajectories / sum(self.windows + self.stretches)
+        windows, stretches = (
+            tuple(max(1, round(share * length)) for length in lengths)
+            for lengths in (self.windows, self.stretches)
+        )
+        return replace(self, windows=windows, stretches=stretches)
 
     def run(
         self, target: ConditionalTarget, y: Tensor, holes: Holes, survey: Survey, streams: Streams
@@ -78,18 +91,22 @@ class Warmup:
         spent = 3 * (self.climb_steps + 1)
         pool = Pool.of(holes.gather(state.position), state.log_density)
         steps = torch.full((len(holes.places),), FIRST_STEP, dtype=torch.float64, device=y.device)
-        kernel = None
-        for window in self.windows:
-            precision = pullback(target.flow, state.position, holes, survey.information)
-            frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
+        frame = None
+        for index, length in enumerate(self.windows + self.stretches):
+            if frame is None or index < len(self.windows):
+                precision = pullback(target.flow, state.position, holes, survey.information)
+                frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
+                spent += holes.places.shape[1]
+            else:
+                frame = widened(frame, pool.covariance, pool.mean, pool.draws * INDEPENDENT)
             kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))
-            state, steps, pool, passes = self._window(kernel, state, window, streams)
+            state, steps, pool, passes = self._window(kernel, state, length, streams)
             places = relocate(pool, self.lost, streams.uniform(state.log_density))
             state = GradientState(*(field[places] for field in state))
-            spent += passes + holes.places.shape[1]
-        if kernel is None:
+            spent += passes
+        if frame is None:
             raise ValueError("a warm-up needs at least one window")
-        kernel = replace(kernel, step_size=steps, turns=self._turns(steps, streams))
+        kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))
         return Tuned(self._with_jumps(kernel, pool), state, spent)
 
     def _window(
