@@ -3,6 +3,8 @@
 A line here puts a kernel through the invariance and the conformance tests.
 """
 
+from dataclasses import replace
+
 import torch
 
 from exact import AUXILIARY, FEATURES
@@ -22,7 +24,7 @@ from plmcmc.kernels import (
     Resample,
     UnadjustedLangevin,
 )
-from plmcmc.target import ConditionalTarget, ProjectedLatentTarget
+from plmcmc.target import ConditionalTarget, ProjectedLatentTarget, Warp
 
 
 def latent(flow, data):
@@ -53,6 +55,14 @@ def hamiltonian(flow, data):
     return Hamiltonian(ConditionalTarget(flow, data), frame(data), steps, turns)
 
 
+def warped(flow, data):
+    """Hamiltonian moves in warped coordinates: any warp must do."""
+    numbers = (0.3, 1.4, 0.5, 0.7)
+    warp = Warp(*(torch.full((FEATURES,), n).double() for n in numbers))
+    plain = hamiltonian(flow, data)
+    return replace(plain, target=ConditionalTarget(flow, data, warp))
+
+
 def jump(flow, data):
     return Jump(ConditionalTarget(flow, data), frame(data))
 
@@ -70,6 +80,7 @@ EXACT = {
     "data-mala": lambda f, d: Langevin(ConditionalTarget(f, d), 0.4),
     "gibbs": gibbs,
     "hamiltonian": hamiltonian,
+    "warped": warped,
     "jump": jump,
     "cycle": lambda f, d: Cycle((hamiltonian(f, d), jump(f, d))),
 }

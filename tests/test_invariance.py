@@ -18,7 +18,7 @@ from plmcmc.target import Point, ProjectedLatentTarget
 # that stands still is invariant too.
 LEAST_DISPLACEMENT = 0.1
 # Kernels that go far in a step, and pay for it, take fewer.
-STEPS = {"elliptical": 12, "hamiltonian": 12, "cycle": 12}
+STEPS = {"elliptical": 12, "hamiltonian": 12, "warped": 12, "cycle": 12}
 
 
 @pytest.fixture(scope="module", params=FLOWS)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from exact import FLOWS, begin, shaken
-from plmcmc.adaptation import Survey, Warmup, climb
+from plmcmc.adaptation import Warmup, climb
 from plmcmc.adaptation.pool import Pool, relocate
 from plmcmc.adaptation.step_size import LARGEST, StepSize
 from plmcmc.flows import RealNVP
@@ -12,14 +12,14 @@ from plmcmc.kernels import Cycle, Holes
 from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget
 
-SURVEY = Survey(torch.ones(5).double(), torch.ones(5).double())
+INFORMATION = torch.ones(5).double()
 
 
 def test_climbing_goes_up_and_reaches_a_gaussian_s_mode():
     flow = FLOWS["linear"]()
     begun = begin(flow, rows=30)
     target = ConditionalTarget(flow, begun.data)
-    top = climb(target, begun.truth + 3, torch.ones(5).double(), steps=300)
+    top = climb(target, begun.truth + 3, steps=300)
     start = target(begun.truth + 3)
     assert bool((top.log_density >= start.log_density).all())
     # At the mode of a Gaussian's conditional the slope is nothing.
@@ -81,7 +81,7 @@ def tuned(flow, rows=20, chains=4, **options):
     streams = Streams.of_rows(0, "warmup", rows, chains=chains)
     noise = streams.normal(data.values)
     holes = Holes.of(begun.data.observed, 5)
-    return Warmup(**options).run(ConditionalTarget(flow, data), noise, holes, SURVEY, streams)
+    return Warmup(**options).run(ConditionalTarget(flow, data), noise, holes, INFORMATION, streams)
 
 
 def test_on_a_linear_flow_nearly_everything_is_accepted():

@@ -1,8 +1,9 @@
 """In: a target and starts. Out: a tuned, frozen kernel, and states to go on from."""
 
 from plmcmc.adaptation.climb import climb
-from plmcmc.adaptation.metric import MetricWarning, latent_information, pullback
-from plmcmc.adaptation.warmup import Survey, Tuned, Warmup
+from plmcmc.adaptation.metric import MetricWarning, pullback
+from plmcmc.adaptation.survey import Survey, latent_information, marginal_warp, survey
+from plmcmc.adaptation.warmup import Tuned, Warmup
 
 __all__ = [
     "MetricWarning",
@@ -11,5 +12,7 @@ __all__ = [
     "Warmup",
     "climb",
     "latent_information",
+    "marginal_warp",
     "pullback",
+    "survey",
 ]

@@ -12,27 +12,24 @@ from plmcmc.target import ConditionalTarget
 _FIRST, _SECOND = 0.9, 0.99
 
 
-def climb(
-    target: ConditionalTarget, y: Tensor, scale: Tensor, *, steps: int, rate: float = 0.1
-) -> GradientState:
+def climb(target: ConditionalTarget, y: Tensor, *, steps: int, rate: float = 0.1) -> GradientState:
     """Return the highest point each chain finds in `steps` of Adam on `log p(y_M; x_O)`.
 
     Args:
         target: the conditional density.
-        y: full rows.
-        scale: `(*event)`, deviation of each entry: the unit that `rate` is in.
+        y: full rows in data space.
         steps: how many.
-        rate: length of the first step; the last is a tenth of it.
+        rate: length of the first step in the target's coordinates; the last is a tenth of it.
     """
     state = best = differentiated(target, target.start(y))
     mean, square = torch.zeros_like(y), torch.zeros_like(y)
     for step in range(1, steps + 1):
-        slope = torch.nan_to_num(state.gradient * scale, nan=0.0, posinf=0.0, neginf=0.0)
+        slope = torch.nan_to_num(state.gradient, nan=0.0, posinf=0.0, neginf=0.0)
         mean = _FIRST * mean + (1 - _FIRST) * slope
         square = _SECOND * square + (1 - _SECOND) * slope.square()
         deviation = (square / (1 - _SECOND**step)).sqrt() + 1e-8
         move = mean / (1 - _FIRST**step) / deviation
-        position = state.position + rate * 0.1 ** (step / steps) * scale * move
+        position = state.position + rate * 0.1 ** (step / steps) * move
         state = differentiated(target, position)
         # A start without density is left by the first step that has one.
         higher = (state.log_density > best.log_density) | ~torch.isfinite(best.log_density)

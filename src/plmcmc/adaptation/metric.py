@@ -7,16 +7,15 @@ precision of the conditional for a linear flow with normal latents, and a very g
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.autograd import forward_ad
 
-from plmcmc.flows import Flow
 from plmcmc.kernels import Frame, Holes
 
-
+Encode = Callable[[Tensor], Tensor]
 # Stretching costs step size: directions that spread a little further are not worth it.
 SMALLEST_SPIKE = 8.0
 
@@ -25,30 +24,16 @@ class MetricWarning(UserWarning):
     """The metric had to be computed in a lesser way."""
 
 
-def latent_information(flow: Flow, rows: int, generators: Sequence[Generator]) -> Tensor:
-    """Estimate the Fisher information of each latent coordinate: the mean squared score.
-
-    1 for a normal, 1/3 for a logistic. Where it vanishes (a uniform base), 1 stands in.
-
-    Args:
-        flow: the flow.
-        rows: how many latents to draw with each generator.
-        generators: where to draw from.
-    """
-    squares = []
-    for generator in generators:
-        with torch.enable_grad():
-            z = flow.latent_sample(rows, generator).detach().requires_grad_()
-            (score,) = torch.autograd.grad(flow.latent_log_prob(z).sum(), z)
-        squares.append(score.flatten(1).double().square().mean(0))
-    information = torch.stack(squares).mean(0)
-    return torch.where(information > 1e-6, information, 1.0)
-
-
-def pullback(flow: Flow, y: Tensor, holes: Holes, information: Tensor) -> Tensor:
+def pullback(encode: Encode, y: Tensor, holes: Holes, information: Tensor) -> Tensor:
     """Return `G` `(rows, holes, holes)` in float64, averaged over each row's chains.
 
     Costs one forward-mode product per hole.
+
+    Args:
+        encode: from positions to latents.
+        y: positions, the chains of a row side by side.
+        holes: where they move.
+        information: `W`, per latent coordinate.
     """
     rows, width = holes.places.shape
     chains = len(y) // rows
@@ -56,7 +41,7 @@ def pullback(flow: Flow, y: Tensor, holes: Holes, information: Tensor) -> Tensor
     for hole in range(width):
         place = holes.places[:, hole].repeat_interleave(chains)[:, None]
         tangent = torch.zeros_like(y).flatten(1).scatter_(1, place, 1.0).reshape(y.shape)
-        columns.append(_product(flow, y, tangent).flatten(1))
+        columns.append(_product(encode, y, tangent).flatten(1))
     jacobian = torch.stack(columns, 2) * information.sqrt().to(y.dtype)[:, None]
     # A chain that overflowed has nothing to say.
     jacobian = torch.nan_to_num(jacobian, nan=0.0, posinf=0.0, neginf=0.0)
@@ -64,28 +49,28 @@ def pullback(flow: Flow, y: Tensor, holes: Holes, information: Tensor) -> Tensor
     return (stacked.mT @ stacked).double() / chains
 
 
-def _product(flow: Flow, y: Tensor, tangent: Tensor) -> Tensor:
+def _product(encode: Encode, y: Tensor, tangent: Tensor) -> Tensor:
     """Return the derivative of the latents along a tangent."""
     try:
         with forward_ad.dual_level(), torch.no_grad():
             dual = forward_ad.make_dual(y, tangent)
-            z, slope = forward_ad.unpack_dual(flow.to_latent(dual)[0])
+            z, slope = forward_ad.unpack_dual(encode(dual))
     except (NotImplementedError, RuntimeError) as error:
         warnings.warn(
-            f"{type(flow).__name__} has no forward-mode derivative ({error!s:.80}): the metric "
-            f"is taken from finite differences",
+            f"the flow has no forward-mode derivative ({error!s:.80}): the metric is taken from "
+            f"finite differences",
             MetricWarning,
             stacklevel=2,
         )
-        return _difference(flow, y, tangent)
+        return _difference(encode, y, tangent)
     return torch.zeros_like(z) if slope is None else slope
 
 
-def _difference(flow: Flow, y: Tensor, tangent: Tensor) -> Tensor:
+def _difference(encode: Encode, y: Tensor, tangent: Tensor) -> Tensor:
     """Return a central difference; the step balances rounding and curvature."""
     step = torch.finfo(y.dtype).eps ** (1 / 3) * (1 + y.abs().mean())
     with torch.no_grad():
-        ahead, behind = (flow.to_latent(y + sign * step * tangent)[0] for sign in (1, -1))
+        ahead, behind = (encode(y + sign * step * tangent) for sign in (1, -1))
     return (ahead - behind) / (2 * step)
 
 

@@ -35,18 +35,6 @@ class Tuned(NamedTuple):
     passes: int
 
 
-class Survey(NamedTuple):
-    """What a flow says of itself without any row.
-
-    Attributes:
-        information: Fisher information of each latent coordinate.
-        scale: deviation of each entry of the data, `(*event)`.
-    """
-
-    information: Tensor
-    scale: Tensor
-
-
 @dataclass(frozen=True)
 class Warmup:
     """How to tune.
@@ -59,7 +47,7 @@ class Warmup:
         acceptance: mean acceptance probability that step sizes aim at.
         trajectory: angle that a trajectory turns through; a quarter turn forgets a Gaussian.
         most_turns: longest trajectory allowed, in turns.
-        jump_holes: no jumps where a row may have more holes than this.
+        jumps: mix in jumps across the region that a row's chains have found.
         widening: how much wider than the chains' spread jumps are drawn.
         lost: a chain whose mode is less likely than the best by this many nats starts over there.
     """
@@ -70,7 +58,7 @@ class Warmup:
     acceptance: float = 0.8
     trajectory: float = 2.2
     most_turns: int = 40
-    jump_holes: int = 32
+    jumps: bool = True
     widening: float = 1.3
     lost: float = 12.0
 
@@ -84,17 +72,30 @@ class Warmup:
         return replace(self, windows=windows, stretches=stretches)
 
     def run(
-        self, target: ConditionalTarget, y: Tensor, holes: Holes, survey: Survey, streams: Streams
+        self,
+        target: ConditionalTarget,
+        y: Tensor,
+        holes: Holes,
+        information: Tensor,
+        streams: Streams,
     ) -> Tuned:
-        """Tune a kernel for a batch that starts at full rows `y`."""
-        state = finite_start(climb(target, y, survey.scale.to(y.dtype), steps=self.climb_steps))
+        """Tune a kernel for a batch that starts at full rows `y`.
+
+        Args:
+            target: the conditional density; in warped coordinates, whose unit a climb steps in.
+            y: full rows in data space.
+            holes: where they move.
+            information: Fisher information of the latent coordinates.
+            streams: random numbers.
+        """
+        state = finite_start(climb(target, y, steps=self.climb_steps))
         spent = 3 * (self.climb_steps + 1)
         pool = Pool.of(holes.gather(state.position), state.log_density)
         steps = torch.full((len(holes.places),), FIRST_STEP, dtype=torch.float64, device=y.device)
         frame = None
         for index, length in enumerate(self.windows + self.stretches):
             if frame is None or index < len(self.windows):
-                precision = pullback(target.flow, state.position, holes, survey.information)
+                precision = pullback(target.encode, state.position, holes, information)
                 frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
                 spent += holes.places.shape[1]
             else:
@@ -140,7 +141,7 @@ class Warmup:
     def _with_jumps(self, kernel: Hamiltonian, pool: Pool) -> Kernel:
         """Add jumps across the region that the row's chains have found."""
         holes = kernel.frame.holes
-        if holes.places.shape[1] > self.jump_holes:
+        if not self.jumps:
             return kernel
         wide = frame_of_covariance(
             self.widening**2 * pool.covariance, pool.mean.to(kernel.frame.centre.dtype), holes

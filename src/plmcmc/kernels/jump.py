@@ -18,7 +18,7 @@ from plmcmc.target import ConditionalTarget
 class Jump:
     """Propose `u ~ N(0, I)` in a frame that covers all of a row's modes, and test.
 
-    Fewer holes, more jumps: beyond a few dozen holes hardly any is accepted.
+    The fewer holes, the more jumps are accepted.
     """
 
     target: ConditionalTarget

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Generator, Tensor
 
+from plmcmc.adaptation import Survey, survey
 from plmcmc.data import Incomplete
-from plmcmc.flows import Flow, sample
+from plmcmc.flows import Flow, home, sample
 from plmcmc.kernels import Kernel, State
 from plmcmc.rng import Streams
 
@@ -16,7 +19,8 @@ from plmcmc.rng import Streams
 REFERENCE_ROWS = 64
 
 
-class Reference(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Reference:
     """The flow of the data set's first rows, the same for every chunk: to ask it about itself."""
 
     flow: Flow
@@ -24,13 +28,17 @@ class Reference(NamedTuple):
 
     def samples(self, count: int = 4096) -> Tensor:
         """Return about `count` unconditional samples, always the same."""
-        return torch.cat([sample(self.flow, self.rows, g) for g in self.generators(count)])
-
-    def generators(self, count: int) -> list[Generator]:
-        """Return one generator for each time that `rows` rows make `count` in all."""
-        device = self.flow.latent_sample(self.rows, Generator()).device
+        source = self._generator()
         times = max(1, count // self.rows)
-        return [Generator(device).manual_seed(seed) for seed in range(times)]
+        return torch.cat([sample(self.flow, self.rows, source) for _ in range(times)])
+
+    @cached_property
+    def survey(self) -> Survey:
+        """What the pullback sampler needs to know of the flow, found once."""
+        return survey(self.flow, self.rows, self._generator())
+
+    def _generator(self) -> Generator:
+        return Generator(home(self.flow).device).manual_seed(0)
 
 
 class Batch(NamedTuple):
@@ -40,14 +48,16 @@ class Batch(NamedTuple):
         flow: the flow of these places.
         data: what is seen at them.
         chains: places per row.
-        widest: most holes that a row of the whole data set has.
+        most_holes: most holes that a row of the whole data set has.
+        width: what rows' holes are padded to, at least as many.
         reference: the flow of the data set's first rows.
     """
 
     flow: Flow
     data: Incomplete
     chains: int
-    widest: int
+    most_holes: int
+    width: int
     reference: Reference
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -139,22 +140,23 @@ class Conditional:
 
     def batch(self, rows: Tensor, chains: int) -> Batch:
         """Return some rows, `chains` times each, as a method works on them."""
-        first = torch.arange(min(REFERENCE_ROWS, self.data.rows), device=rows.device)
+        free = (~self.data.observed).flatten(1)
+        most, columns = int(free.sum(1).max()), free.shape[1]
         return Batch(
             flow=self.flow_for(rows, chains),
             data=self.data.select(rows).repeat(chains),
             chains=chains,
-            widest=self._widest(),
-            reference=Reference(self.flow_for(first, 1), len(first)),
+            most_holes=most,
+            # All of a narrow table's columns: then files of different rows agree to the last bit.
+            width=columns if columns <= NARROW else most,
+            reference=self._reference,
         )
 
-    def _widest(self) -> int:
-        """Return the width that holes are padded to, the same for every chunk.
-
-        All of a narrow table's columns: then files of different rows agree to the last bit, too.
-        """
-        free = (~self.data.observed).flatten(1)
-        return free.shape[1] if free.shape[1] <= NARROW else int(free.sum(1).max())
+    @cached_property
+    def _reference(self) -> Reference:
+        count = min(REFERENCE_ROWS, self.data.rows)
+        first = torch.arange(count, device=self.data.values.device)
+        return Reference(self.flow_for(first, 1), count)
 
     def flow_for(self, rows: Tensor, chains: int) -> Flow:
         """Return the flow of some rows, `chains` places each, with their contexts."""

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
 from plmcmc import kernels
-from plmcmc.adaptation import Survey, Warmup, latent_information
+from plmcmc.adaptation import Warmup
 from plmcmc.kernels import Holes, Kernel
-from plmcmc.posterior.batch import Batch, Begun, Method, Reference
+from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.rng import Streams
 from plmcmc.target import Auxiliary, ConditionalTarget, NormalAuxiliary, ProjectedLatentTarget
+
+
+# Beyond this many holes hardly any jump is accepted.
+JUMP_HOLES = 32
 
 
 class Fixed(ABC):
@@ -155,6 +159,7 @@ class Gibbs(Fixed):
 class Pullback:
     """Hamiltonian Monte Carlo on the holes, in the geometry that the latent space lends them.
 
+    Entries are first warped to coordinates in which the flow's own marginals are nearly normal.
     Climbs from dispersed starts, takes the pullback metric, tunes each row's step size, and only
     then draws. No auxiliary density, nothing to tune.
 
@@ -171,19 +176,13 @@ class Pullback:
 
     def begin(self, batch: Batch, y: Tensor, warmup: int | None, streams: Streams) -> Begun:
         """Tune; `warmup` is the number of trajectories to tune for."""
-        target = ConditionalTarget(batch.flow, batch.data)
-        holes = Holes.of(batch.data.observed[:: batch.chains], batch.widest)
+        information, warp = batch.reference.survey
+        target = ConditionalTarget(batch.flow, batch.data, warp.to(y))
+        holes = Holes.of(batch.data.observed[:: batch.chains], batch.width)
         tuning = self.tuning if warmup is None else self.tuning.lasting(warmup)
-        return Begun(*tuning.run(target, y, holes, _survey(batch.reference), streams))
-
-
-def _survey(reference: Reference) -> Survey:
-    """Ask a flow about its latents and its data."""
-    generators = reference.generators(4096)
-    scale = reference.samples().double().std(0)
-    information = latent_information(reference.flow, reference.rows, generators)
-    # A column that never varies still needs a unit to climb in.
-    return Survey(information, scale.clamp(min=1e-6 * (1 + scale.max())))
+        if batch.most_holes > JUMP_HOLES:
+            tuning = replace(tuning, jumps=False)
+        return Begun(*tuning.run(target, y, holes, information, streams))
 
 
 METHODS: dict[str, Method] = {

@@ -4,6 +4,7 @@ from plmcmc.target.auxiliary import Auxiliary, FlatAuxiliary, NormalAuxiliary
 from plmcmc.target.conditional import ConditionalTarget
 from plmcmc.target.point import Point, Target, differentiate
 from plmcmc.target.projected import ProjectedLatentTarget
+from plmcmc.target.warp import Warp
 
 __all__ = [
     "Auxiliary",
@@ -13,5 +14,6 @@ __all__ = [
     "Point",
     "ProjectedLatentTarget",
     "Target",
+    "Warp",
     "differentiate",
 ]

@@ -1,23 +1,33 @@
-"""The conditional density itself, over completed rows: one pass, no auxiliary."""
+"""The conditional density itself, over the holes of a row: one pass, no auxiliary."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from plmcmc.data import Incomplete
-from plmcmc.flows import Flow, log_prob
+from plmcmc.flows import Flow
 from plmcmc.target.point import Point
+from plmcmc.target.warp import Warp
 
 
 @dataclass(frozen=True)
 class ConditionalTarget:
-    """`log p(y_M; x_O)`: positions are completed rows, and only their holes move."""
+    """`log p(y_M; x_O)`: positions are full rows, and only their holes move.
+
+    Args:
+        flow: the flow.
+        data: what is seen.
+        warp: coordinates of the entries; None leaves them as they are. The density is then that of
+            the coordinates, so that completions are distributed as before.
+    """
 
     flow: Flow
     data: Incomplete
+    warp: Warp | None = None
 
     passes: ClassVar[int] = 1
 
@@ -27,10 +37,24 @@ class ConditionalTarget:
         return ~self.data.observed
 
     def start(self, y: Tensor) -> Tensor:
-        """Return `y` with the observed values put in."""
-        return self.data.project(y)
+        """Return the position of `y` with the observed values put in."""
+        completion = self.data.project(y)
+        return completion if self.warp is None else self.warp.inward(completion)
 
     def __call__(self, position: Tensor) -> Point:
         """Put the observed values in and encode."""
-        completion = self.data.project(position)
-        return Point(completion, completion, log_prob(self.flow, completion))
+        completion, log_slope = self._complete(position)
+        z, log_det = self.flow.to_latent(completion)
+        log_density = self.flow.latent_log_prob(z).double() + log_det.double() + log_slope
+        return Point(completion if self.warp is None else position, completion, log_density)
+
+    def encode(self, position: Tensor) -> Tensor:
+        """Return the latents of the completed rows."""
+        return self.flow.to_latent(self._complete(position)[0])[0]
+
+    def _complete(self, position: Tensor) -> tuple[Tensor, Tensor | float]:
+        if self.warp is None:
+            return self.data.project(position), 0.0
+        y, log_slope = self.warp.outward(position)
+        terms = torch.where(self.free, log_slope, 0.0)
+        return self.data.project(y), terms.flatten(1).sum(1, dtype=torch.float64)
