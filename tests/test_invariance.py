@@ -1,6 +1,6 @@
 """Every kernel leaves its target invariant, on every family of flows; planted bugs do not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -10,9 +10,17 @@ from exact import AUXILIARY, FLOWS, begin, drift
 from kernels import BIASED, EXACT
 from plmcmc.data import Incomplete
 from plmcmc.flows import Flow, log_prob
-from plmcmc.kernels import CrankNicolson, EllipticalSlice, Metropolis, Mixture, Perturb, Resample
+from plmcmc.kernels import (
+    CrankNicolson,
+    EllipticalSlice,
+    Hamiltonian,
+    Metropolis,
+    Mixture,
+    Perturb,
+    Resample,
+)
 from plmcmc.rng import Streams
-from plmcmc.target import Point, ProjectedLatentTarget
+from plmcmc.target import Point, ProjectedLatentTarget, Warp
 
 # Steps after which a kernel's chains must have moved by this much of a standard deviation: a chain
 # that stands still is invariant too.
@@ -104,7 +112,43 @@ def right(flow, data):
     return ProjectedLatentTarget(flow, data, AUXILIARY)
 
 
+class NoKinetic(Hamiltonian):
+    """Trajectories whose change of kinetic energy is forgotten."""
+
+    def _trajectory(self, state, momentum, angle):
+        end, _, turns = super()._trajectory(state, momentum, angle)
+        return end, momentum, turns
+
+
+class Slopeless(Warp):
+    """Warped coordinates whose slope is left out of the density."""
+
+    def outward(self, v):
+        y, log_slope = super().outward(v)
+        return y, torch.zeros_like(log_slope)
+
+
+def no_kinetic(flow, data):
+    right = EXACT["hamiltonian"](flow, data)
+    return NoKinetic(right.target, right.frame, right.step_size, right.turns)
+
+
+def slopeless(flow, data):
+    right = EXACT["warped"](flow, data)
+    warp = right.target.warp
+    bent = Slopeless(warp.shift, warp.scale, warp.skew, warp.tail)
+    return replace(right, target=replace(right.target, warp=bent))
+
+
+def crooked_jump(flow, data):
+    right = EXACT["jump"](flow, data)
+    return replace(right, frame=replace(right.frame, inverse=1.5 * right.frame.inverse))
+
+
 PLANTED = {
+    "no kinetic energy": no_kinetic,
+    "a warp without its slope": slopeless,
+    "a jump corrected in another frame": crooked_jump,
     "log-det dropped": lambda f, d: Metropolis(PlantedTarget(f, d, log_det_sign=0), Perturb(0.3)),
     "log-det sign flipped": lambda f, d: Metropolis(
         PlantedTarget(f, d, log_det_sign=-1), Perturb(0.3)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plmcmc.adapters import adapt
     from plmcmc.chains import FromObserved, Given, Unconditional
     from plmcmc.data import Incomplete
-    from plmcmc.diagnostics import decision_study
+    from plmcmc.diagnostics import calibrate, decision_study
     from plmcmc.flows import (
         NICE,
         BrokenFlow,
@@ -41,6 +41,7 @@ _ROOM_OF = {
     "Given": "chains",
     "Unconditional": "chains",
     "Incomplete": "data",
+    "calibrate": "diagnostics",
     "decision_study": "diagnostics",
     "NICE": "flows",
     "BrokenFlow": "flows",
@@ -79,6 +80,7 @@ __all__ = [
     "RealNVP",
     "Unconditional",
     "adapt",
+    "calibrate",
     "check_flow",
     "condition",
     "data",

@@ -291,5 +291,5 @@ class TestWarnings:
 
     def test_a_start_from_nothing_observed(self):
         posterior = plmcmc.condition(correlated(), np.full((2, 3), NAN))
-        with pytest.raises(DataError, match="start those from Unconditional"):
+        with pytest.raises(DataError, match=r"rows \[0, 1\]: .* start from Unconditional"):
             posterior.sample(4, method="pcn", start=FromObserved())

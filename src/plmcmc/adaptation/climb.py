@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from plmcmc.kernels.base import choose
-from plmcmc.kernels.langevin import GradientState, differentiated
+from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.target import ConditionalTarget
 
 _FIRST, _SECOND = 0.9, 0.99

@@ -15,7 +15,7 @@ from plmcmc.adaptation.metric import (
     pullback,
     widened,
 )
-from plmcmc.adaptation.pool import Pool, relocate
+from plmcmc.adaptation.pool import Pool
 from plmcmc.adaptation.step_size import StepSize
 from plmcmc.kernels import Cycle, GradientState, Hamiltonian, Holes, Jump, Kernel
 from plmcmc.kernels.base import finite_start
@@ -49,7 +49,6 @@ class Warmup:
         most_turns: longest trajectory allowed, in turns.
         jumps: mix in jumps across the region that a row's chains have found.
         widening: how much wider than the chains' spread jumps are drawn.
-        lost: a chain whose mode is less likely than the best by this many nats starts over there.
     """
 
     climb_steps: int = 100
@@ -60,7 +59,6 @@ class Warmup:
     most_turns: int = 40
     jumps: bool = True
     widening: float = 1.3
-    lost: float = 12.0
 
     def lasting(self, trajectories: int) -> Warmup:
         """Return the same with its windows made to last so many trajectories in all."""
@@ -90,7 +88,7 @@ class Warmup:
         """
         state = finite_start(climb(target, y, steps=self.climb_steps))
         spent = 3 * (self.climb_steps + 1)
-        pool = Pool.of(holes.gather(state.position), state.log_density)
+        pool = Pool.of(holes.gather(state.position))
         steps = torch.full((len(holes.places),), FIRST_STEP, dtype=torch.float64, device=y.device)
         frame = None
         for index, length in enumerate(self.windows + self.stretches):
@@ -102,8 +100,6 @@ class Warmup:
                 frame = widened(frame, pool.covariance, pool.mean, pool.draws * INDEPENDENT)
             kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))
             state, steps, pool, passes = self._window(kernel, state, length, streams)
-            places = relocate(pool, self.lost, streams.uniform(state.log_density))
-            state = GradientState(*(field[places] for field in state))
             spent += passes
         if frame is None:
             raise ValueError("a warm-up needs at least one window")
@@ -122,7 +118,7 @@ class Warmup:
             tuning = tuning.update(rates.mean(1), self.acceptance)
             passes += info.passes
             if step >= length // 2:
-                seen = Pool.of(kernel.frame.holes.gather(state.position), state.log_density)
+                seen = Pool.of(kernel.frame.holes.gather(state.position))
                 pool = seen if pool is None else pool.add(seen)
         if pool is None:
             raise ValueError("a window needs at least one trajectory")

@@ -15,6 +15,9 @@ def adapt(obj: Any) -> Flow | ContextualFlow:
     Raises:
         TypeError: when `obj` is nothing that can be adapted.
     """
+    if isinstance(obj, type):
+        # A class has the methods, too, but nobody to call them on.
+        raise TypeError(f"{obj.__name__} is a class: pass an object made of it")
     if isinstance(obj, Flow | ContextualFlow):
         return obj
     # A user may have derived a class of their own from zuko's.

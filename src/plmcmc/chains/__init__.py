@@ -10,7 +10,7 @@ from plmcmc.chains.checkpoint import (
 from plmcmc.chains.progress import Progress, progress_bar
 from plmcmc.chains.record import Acceptance, Completions, Recorder, Schedule
 from plmcmc.chains.run import Stepper, run
-from plmcmc.chains.start import FromObserved, Given, Start, Unconditional, start_of
+from plmcmc.chains.start import FromObserved, Given, NothingSeen, Start, Unconditional, start_of
 
 __all__ = [
     "Acceptance",
@@ -19,6 +19,7 @@ __all__ = [
     "Completions",
     "FromObserved",
     "Given",
+    "NothingSeen",
     "Progress",
     "Recorder",
     "Schedule",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -52,20 +53,25 @@ def described(part: Any) -> str:
         return fingerprint(part)
     if isinstance(part, nn.Module):
         # What an architecture leaves out of its tensors, such as an activation, is in its repr.
-        return (
-            f"{type(part).__name__}-{fingerprint(*part.state_dict().values())}-{_hash(repr(part))}"
-        )
+        tensors, layers = fingerprint(*part.state_dict().values()), _hash(repr(part).encode())
+        return f"{type(part).__name__}-{tensors}-{layers}"
     if is_dataclass(part) and not isinstance(part, type):
         settings = (f"{f.name}={described(getattr(part, f.name))}" for f in fields(part))
         return f"{type(part).__name__}({', '.join(settings)})"
-    if isinstance(part, str | int | float | tuple | type(None)):
+    if isinstance(part, np.ndarray):
+        return f"{part.dtype}{part.shape}-{_hash(part.tobytes())}"
+    if isinstance(part, dict | list | tuple | set):
+        inside = part.items() if isinstance(part, dict) else part
+        return f"[{', '.join(described(item) for item in inside)}]"
+    if part is None or isinstance(part, str | bytes | int | float):
         return repr(part)
-    # Anything else's repr may hold its address in memory, which no later run has.
-    return f"{type(part).__module__}.{type(part).__qualname__}"
+    # Not the repr, which may hold an address in memory that no later run has.
+    kind = getattr(part, "__qualname__", type(part).__qualname__)
+    return f"{type(part).__module__}.{kind}({described(dict(getattr(part, '__dict__', {})))})"
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def resumed_seed(path: str | Path | None, random_state: RandomState) -> int:

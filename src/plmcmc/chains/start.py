@@ -41,6 +41,21 @@ class Unconditional:
         return data.project(y) if self.projected else y
 
 
+class NothingSeen(DataError):
+    """A start needs something seen, and a row has nothing.
+
+    Attributes:
+        places: the places in the batch.
+    """
+
+    def __init__(self, places: list[int]) -> None:
+        self.places = places
+        super().__init__(
+            "FromObserved copies what a row has seen, and a row has seen nothing: start from "
+            "Unconditional()"
+        )
+
+
 @dataclass(frozen=True)
 class FromObserved:
     """Fills holes with values drawn from the row's observed ones: the paper's CIFAR start.
@@ -57,12 +72,8 @@ class FromObserved:
         seen = data.observed.reshape(values.shape).all(1)
         empty = ~seen.any(1)
         if bool(empty.any()):
-            raise DataError(
-                f"FromObserved copies what a row has seen, and {int(empty.sum())} of the rows "
-                f"have seen nothing: start those from Unconditional()"
-            )
-        # A uniform place among the seen ones: the largest of independent uniforms, per hole, would
-        # cost places^2 numbers; the n-th seen place costs one.
+            raise NothingSeen(empty.nonzero().flatten().tolist())
+        # Seen places first: the n-th of them for a uniform n costs one number a hole.
         order = (~seen).to(torch.uint8).argsort(dim=1, stable=True)
         uniform = streams.uniform(torch.empty_like(seen, dtype=torch.float64))
         nth = (uniform * seen.sum(1, keepdim=True)).long()

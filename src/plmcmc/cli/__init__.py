@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"plmcmc {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
+    _add_calibrate(commands)
     return parser
 
 
@@ -59,3 +60,42 @@ def _run_demo(arguments: argparse.Namespace) -> int:
 
     demo(arguments.output, arguments.seed)
     return 0
+
+
+def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    calibrate = commands.add_parser(
+        "calibrate",
+        help="test that a sampler draws from a flow's own conditionals",
+        description="Draw rows from a saved flow, hide part of each, sample it, and test that the "
+        "truth's ranks among the draws are uniform. Exit code 1 if they are not.",
+    )
+    calibrate.add_argument("flow", metavar="FLOW_DIR", help="a directory written by plmcmc.save")
+    add = calibrate.add_argument
+    add("--rate", type=float, default=0.5, help="share of entries to hide (%(default)s)")
+    add("--rows", type=int, default=256, help="rows to draw from the flow (%(default)s)")
+    add("--draws", type=int, default=63, help="draws to rank among (%(default)s)")
+    add("--thin", type=int, default=5, help="steps between two draws (%(default)s)")
+    add("--method", default="auto", help="the sampler to judge (%(default)s)")
+    add("--seed", type=int, default=0, help="random seed (%(default)s)")
+    add("--picture", metavar="PNG", help="write histograms of the ranks here")
+    calibrate.set_defaults(command=_run_calibrate)
+
+
+def _run_calibrate(arguments: argparse.Namespace) -> int:
+    from plmcmc.data import Independent
+    from plmcmc.diagnostics import calibrate
+    from plmcmc.flows import load
+
+    found = calibrate(
+        load(arguments.flow),
+        Independent(arguments.rate),
+        arguments.rows,
+        arguments.draws,
+        arguments.method,
+        arguments.seed,
+        thin=arguments.thin,
+    )
+    print(found)
+    if arguments.picture:
+        found.plot(arguments.picture)
+    return 0 if found.passed else 1

@@ -103,7 +103,8 @@ def _floating(x: Any) -> Array:
         x = x.detach().cpu()
         x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
     try:
-        values = np.asarray(x)
+        # pandas' nullable columns become objects unless asked.
+        values = np.asarray(x, dtype=np.float64 if _nullable(x) else None)
     except ValueError as error:
         raise DataError(_ragged(x)) from error
     if values.dtype == object:
@@ -116,6 +117,12 @@ def _floating(x: Any) -> Array:
             f"integers cannot mark holes with NaN: pass x.astype(float), and `observed` if needed"
         )
     return values
+
+
+def _nullable(x: Any) -> bool:
+    """Whether `x` is a table all of whose columns are nullable floats."""
+    kinds = getattr(x, "dtypes", None)
+    return kinds is not None and all(str(kind) in ("Float32", "Float64") for kind in kinds)
 
 
 def _boolean(observed: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:

@@ -1,5 +1,6 @@
-"""In: a flow and draws. Out: findings and figures."""
+"""In: a flow and rows. Out: findings and figures."""
 
+from plmcmc.diagnostics.calibration import Calibration, calibrate
 from plmcmc.diagnostics.decisions import Decisions, decision_study
 
-__all__ = ["Decisions", "decision_study"]
+__all__ = ["Calibration", "Decisions", "calibrate", "decision_study"]

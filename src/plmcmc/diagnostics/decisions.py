@@ -64,7 +64,7 @@ def decision_study(
     observed: Any = None,
     context: Any = None,
     *,
-    method: methods.Metropolis | None = None,
+    method: str | methods.Fixed = "metropolis",
     other: Auxiliary | None = None,
     proposals: int = 1000,
     chains: int = 100,
@@ -79,7 +79,8 @@ def decision_study(
         x: rows with holes.
         observed: True = seen; NaN marks the holes when not given.
         context: one per row, for a flow built with one.
-        method: the chain to follow; by default the paper's, with an auxiliary of scale 1e-3.
+        method: the chain to follow, in latent space; by default the paper's, whose auxiliary has
+            scale 1e-3.
         other: the auxiliary that judges; by default the flat one, the paper's infinite scale.
         proposals: how long to follow it.
         chains: chains per row.
@@ -92,7 +93,10 @@ def decision_study(
     conditional = condition(flow, x, observed, context)
     rows = torch.arange(conditional.data.rows, device=conditional.data.values.device)
     batch = conditional.batch(rows, chains)
-    kernel = (method or methods.Metropolis()).kernel(batch)
+    chosen = methods.method_of(method)
+    if not isinstance(chosen, methods.Fixed):
+        raise TypeError(f"the study follows Metropolis-Hastings, not {method}")
+    kernel = chosen.kernel(batch)
     if not isinstance(kernel, MetropolisKernel):
         raise TypeError(f"the study follows Metropolis-Hastings, not {type(kernel).__name__}")
     seed, options = seed_of(random_state), {"chains": chains, "device": rows.device}

@@ -42,6 +42,8 @@ class NICE(LatentFlow):
         super().__init__(features, latent)
         if features < 2:
             raise ValueError(f"a coupling needs at least 2 features; got {features}")
+        if couplings < 0:
+            raise ValueError(f"couplings must not be negative; got {couplings}")
         self.config |= {"couplings": couplings, "depth": depth, "width": width}
         self.config |= {"activation": activation}
         first = (features + 1) // 2

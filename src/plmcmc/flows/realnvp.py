@@ -42,6 +42,8 @@ class RealNVP(LatentFlow):
         super().__init__(features, latent)
         if features < 2:
             raise ValueError(f"a coupling needs at least 2 features; got {features}")
+        if couplings < 0:
+            raise ValueError(f"couplings must not be negative; got {couplings}")
         if bound <= 0:
             raise ValueError(f"bound must be positive; got {bound}")
         self.config |= {"couplings": couplings, "depth": depth, "width": width}

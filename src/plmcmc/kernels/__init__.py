@@ -5,9 +5,10 @@ from plmcmc.kernels.cycle import Cycle
 from plmcmc.kernels.elliptical import EllipticalSlice
 from plmcmc.kernels.frame import Frame, Holes
 from plmcmc.kernels.gibbs import OneCoordinate
+from plmcmc.kernels.gradient import GradientState
 from plmcmc.kernels.hmc import Hamiltonian
 from plmcmc.kernels.jump import Jump
-from plmcmc.kernels.langevin import GradientState, Langevin, UnadjustedLangevin
+from plmcmc.kernels.langevin import Langevin, UnadjustedLangevin
 from plmcmc.kernels.metropolis import Metropolis
 from plmcmc.kernels.proposals import CrankNicolson, Mixture, Perturb, Proposal, Resample
 

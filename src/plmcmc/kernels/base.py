@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -89,3 +90,10 @@ def decide(log_ratio: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
 def row_sum(terms: Tensor) -> Tensor:
     """Sum each row's entries in float64."""
     return terms.flatten(1).sum(1, dtype=torch.float64)
+
+
+def positive(**numbers: float) -> None:
+    """Refuse settings that are not positive and finite."""
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name} must be positive and finite; got {number}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from plmcmc.kernels.base import Info, Kernel, State
@@ -14,9 +15,10 @@ from plmcmc.rng import Streams
 
 @dataclass(frozen=True)
 class Cycle:
-    """Steps each kernel once; all must share one kind of state. `Info` is the first kernel's.
+    """Steps each kernel once; all must share one kind of state.
 
-    Kernels that each leave the target invariant do so one after the other, too.
+    A row counts as accepted if any of them moved it; the log-ratio is the first kernel's. Kernels
+    that each leave the target invariant do so one after the other, too.
     """
 
     kernels: Sequence[Kernel]
@@ -38,4 +40,6 @@ class Cycle:
         for kernel in self.kernels:
             state, info = kernel.step(state, streams)
             infos.append(info)
-        return state, infos[0]._replace(passes=sum(info.passes for info in infos))
+        accepted = torch.stack([info.accepted for info in infos]).any(0)
+        passes = sum(info.passes for info in infos)
+        return state, Info(accepted, infos[0].log_ratio, passes)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import Info, choose, finite_start, row_sum
+from plmcmc.kernels.base import Info, choose, finite_start, positive, row_sum
 from plmcmc.rng import Streams
 from plmcmc.target import Point, Target
 
@@ -38,6 +38,7 @@ class EllipticalSlice:
         """Refuse to try less than once."""
         if self.shrinks < 1:
             raise ValueError(f"shrinks must be at least 1; got {self.shrinks}")
+        positive(scale=self.scale)
 
     def init(self, y: Tensor) -> Point:
         """Return the state of full rows `y`."""

@@ -36,9 +36,10 @@ class Holes:
     def scatter(self, values: Tensor, y: Tensor) -> Tensor:
         """Return full rows `y` with the holes replaced."""
         flat, index = self._by_row(y)
-        # Padding points at a place that a real value goes to: it must add nothing there.
-        change = (values - flat.gather(2, index)) * self.present[:, None]
-        return flat.scatter_add(2, index, change).reshape(y.shape)
+        # Padding points at the first hole, and must write there what is written there anyway.
+        padded = torch.where(self.present[:, None], values, values[..., :1])
+        kept = torch.where(self.present[:, None, :1], padded, flat.gather(2, index))
+        return flat.scatter(2, index, kept).reshape(y.shape)
 
     def _by_row(self, y: Tensor) -> tuple[Tensor, Tensor]:
         flat = y.reshape(len(self.places), -1, y[0].numel())

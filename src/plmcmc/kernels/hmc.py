@@ -8,9 +8,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import Info, choose, decide, finite_start, row_sum
+from plmcmc.kernels.base import Info, choose, decide, row_sum
 from plmcmc.kernels.frame import Frame
-from plmcmc.kernels.langevin import GradientState, differentiated
+from plmcmc.kernels.gradient import (
+    GradientState,
+    differentiated,
+    gradient_passes,
+    gradient_start,
+)
 from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget
 
@@ -41,7 +46,7 @@ class Hamiltonian:
 
     def init(self, y: Tensor) -> GradientState:
         """Return the state of full rows `y`."""
-        return finite_start(differentiated(self.target, self.target.start(y)))
+        return gradient_start(self.target, y)
 
     def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
         """Run one trajectory for every chain."""
@@ -51,7 +56,7 @@ class Hamiltonian:
         end, momentum, turns = self._trajectory(state, noise, angle)
         kinetic = 0.5 * row_sum((noise.square() - momentum.square()).flatten(0, 1))
         accepted, log_ratio = decide(end.log_density - state.log_density + kinetic, streams)
-        passes = 3 * self.target.passes * turns
+        passes = gradient_passes(self.target) * turns
         return choose(accepted, end, state), Info(accepted, log_ratio, passes)
 
     def _trajectory(
@@ -61,12 +66,14 @@ class Hamiltonian:
         u = self.frame.inward(state.position)
         longest = int(self.turns.max())
         for turn in range(longest):
-            # Rows that are done turn by nothing.
-            step = torch.where((self.turns > turn)[:, None, None], angle, 0.0)
+            # Rows that are done turn by nothing, and stay in the last bit.
+            going = self.turns > turn
+            step = torch.where(going[:, None, None], angle, 0.0)
             momentum = momentum + 0.5 * step * (u + self.frame.pull(state.gradient))
             cosine, sine = step.cos(), step.sin()
             u, momentum = u * cosine + momentum * sine, momentum * cosine - u * sine
-            state = differentiated(self.target, self.frame.outward(u, state.position))
+            moved = differentiated(self.target, self.frame.outward(u, state.position))
+            state = choose(going.repeat_interleave(u.shape[1]), moved, state)
             momentum = momentum + 0.5 * step * (u + self.frame.pull(state.gradient))
         return state, momentum, longest
 

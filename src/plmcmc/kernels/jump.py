@@ -7,9 +7,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from plmcmc.kernels.base import Info, choose, decide, finite_start, row_sum
+from plmcmc.kernels.base import Info, choose, decide, row_sum
 from plmcmc.kernels.frame import Frame
-from plmcmc.kernels.langevin import GradientState, differentiated
+from plmcmc.kernels.gradient import (
+    GradientState,
+    differentiated,
+    gradient_passes,
+    gradient_start,
+)
 from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget
 
@@ -28,7 +33,7 @@ class Jump:
 
     def init(self, y: Tensor) -> GradientState:
         """Return the state of full rows `y`."""
-        return finite_start(differentiated(self.target, self.target.start(y)))
+        return gradient_start(self.target, y)
 
     def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
         """Try one jump for every chain."""
@@ -38,4 +43,6 @@ class Jump:
         correction = 0.5 * row_sum((new.square() - old.square()).flatten(0, 1))
         log_ratio = proposed.log_density - state.log_density + correction
         accepted, log_ratio = decide(log_ratio, streams)
-        return choose(accepted, proposed, state), Info(accepted, log_ratio, 3 * self.target.passes)
+        return choose(accepted, proposed, state), Info(
+            accepted, log_ratio, gradient_passes(self.target)
+        )

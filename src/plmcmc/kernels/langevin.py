@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import Info, choose, decide, finite_start, row_sum
+from plmcmc.kernels.base import Info, choose, decide, positive, row_sum
+from plmcmc.kernels.gradient import (
+    GradientState,
+    differentiated,
+    gradient_passes,
+    gradient_start,
+)
 from plmcmc.rng import Streams
-from plmcmc.target import Target, differentiate
-
-
-class GradientState(NamedTuple):
-    """A point and the gradient of the log-density there."""
-
-    position: Tensor
-    completion: Tensor
-    log_density: Tensor
-    gradient: Tensor
+from plmcmc.target import Target
 
 
 @dataclass(frozen=True)
@@ -34,22 +31,26 @@ class Langevin:
 
     exact: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        """Refuse a step that is none."""
+        positive(step_size=self.step_size)
+
     def init(self, y: Tensor) -> GradientState:
         """Return the state of full rows `y`."""
-        return finite_start(differentiated(self.target, self.target.start(y)))
+        return gradient_start(self.target, y)
 
     def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
         """Move every row once."""
-        noise = _free_noise(self.target, state.position, streams)
-        position = _drifted(state, self.step_size) + self.step_size * noise
-        proposed = differentiated(self.target, position)
+        proposed, noise = _moved(self.target, state, self.step_size, streams)
         back = (state.position - _drifted(proposed, self.step_size)) / self.step_size
         if self.target.free is not None:
             back = back * self.target.free
         correction = 0.5 * row_sum(noise.square() - back.square())
         log_ratio = proposed.log_density - state.log_density + correction
         accepted, log_ratio = decide(log_ratio, streams)
-        return choose(accepted, proposed, state), Info(accepted, log_ratio, _cost(self.target))
+        return choose(accepted, proposed, state), Info(
+            accepted, log_ratio, gradient_passes(self.target)
+        )
 
 
 @dataclass(frozen=True)
@@ -64,35 +65,33 @@ class UnadjustedLangevin:
 
     exact: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        """Refuse a step that is none."""
+        positive(step_size=self.step_size)
+
     def init(self, y: Tensor) -> GradientState:
         """Return the state of full rows `y`."""
-        return finite_start(differentiated(self.target, self.target.start(y)))
+        return gradient_start(self.target, y)
 
     def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
         """Move every row once, and stay only where the flow overflows."""
-        noise = _free_noise(self.target, state.position, streams)
-        position = _drifted(state, self.step_size) + self.step_size * noise
-        proposed = differentiated(self.target, position)
+        proposed, _ = _moved(self.target, state, self.step_size, streams)
         finite = torch.isfinite(proposed.log_density)
         log_ratio = torch.zeros_like(proposed.log_density)
-        return choose(finite, proposed, state), Info(finite, log_ratio, _cost(self.target))
-
-
-def differentiated(target: Target, position: Tensor) -> GradientState:
-    """Return the point at `position` with its gradient."""
-    point, gradient = differentiate(target, position)
-    return GradientState(*point, gradient)
+        return choose(finite, proposed, state), Info(
+            finite, log_ratio, gradient_passes(self.target)
+        )
 
 
 def _drifted(state: GradientState, step_size: float) -> Tensor:
     return state.position + 0.5 * step_size**2 * state.gradient
 
 
-def _free_noise(target: Target, position: Tensor, streams: Streams) -> Tensor:
-    noise = streams.normal(position)
-    return noise if target.free is None else noise * target.free
-
-
-def _cost(target: Target) -> int:
-    """Passes of a value and its gradient."""
-    return 3 * target.passes
+def _moved(
+    target: Target, state: GradientState, step_size: float, streams: Streams
+) -> tuple[GradientState, Tensor]:
+    """Drift and add noise where the target may move; return the noise, too."""
+    noise = streams.normal(state.position)
+    if target.free is not None:
+        noise = noise * target.free
+    return differentiated(target, _drifted(state, step_size) + step_size * noise), noise

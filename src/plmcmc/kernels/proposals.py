@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import choose_rows, row_sum
+from plmcmc.kernels.base import choose_rows, positive, row_sum
 from plmcmc.rng import Streams
 
 
@@ -28,6 +28,10 @@ class Perturb:
 
     scale: float
 
+    def __post_init__(self) -> None:
+        """Refuse a scale that is no deviation."""
+        positive(scale=self.scale)
+
     def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
         """Return the perturbed position; the move is symmetric and owes nothing."""
         new = position + self.scale * streams.normal(position)
@@ -39,6 +43,10 @@ class Resample:
     """`z' ~ N(0, scale^2)`: a draw that forgets where it was, the paper's g_r."""
 
     scale: float
+
+    def __post_init__(self) -> None:
+        """Refuse a scale that is no deviation."""
+        positive(scale=self.scale)
 
     def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
         """Return a fresh position."""
@@ -61,6 +69,7 @@ class CrankNicolson:
         """Refuse a step outside (0, 1]."""
         if not 0 < self.step <= 1:
             raise ValueError(f"step must be in (0, 1]; got {self.step}")
+        positive(scale=self.scale)
 
     def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
         """Return the rotated position."""

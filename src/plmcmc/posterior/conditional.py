@@ -101,7 +101,8 @@ class Conditional:
         Args:
             draws: completions to keep per chain.
             chains: independent chains per row, from starts of their own.
-            warmup: steps to run (and tune) before keeping any; None leaves it to the method.
+            warmup: steps to run (and tune) before keeping any; None leaves it to the method. The
+                pullback sampler climbs to a mode first, whatever is asked.
             thin: steps from one kept completion to the next.
             method: a name from `plmcmc.posterior.METHODS`, or a configured method.
             start: where chains begin; by default samples of the flow with the observed values in.
@@ -115,11 +116,11 @@ class Conditional:
             ConvergenceWarning: naming rows whose split R-hat exceeds 1.05.
             StuckWarning: naming rows with a chain that never moved.
         """
-        for name, number in (("draws", draws), ("chains", chains), ("thin", thin)):
-            if number < 1:
-                raise ValueError(f"{name} must be at least 1; got {number}")
-        if warmup is not None and warmup < 0:
-            raise ValueError(f"warmup must not be negative; got {warmup}")
+        _whole(1, draws=draws, chains=chains, thin=thin, checkpoint_every=checkpoint_every)
+        _whole(0, **({} if warmup is None else {"warmup": warmup}))
+        _whole(1, **({} if chunk_rows is None else {"chunk_rows": chunk_rows}))
+        if start is not None and (isinstance(start, type) or not callable(start)):
+            raise TypeError(f"start must be one such as plmcmc.Unconditional(); got {start!r}")
         chosen = method_of(method)
         plan = Plan(
             conditional=self,
@@ -212,3 +213,13 @@ def _first_saved(checkpoint: str | Path | None) -> Path | None:
     if checkpoint is None:
         return None
     return next(iter(sorted(Path(checkpoint).glob("rows-*.safetensors"))), None)
+
+
+def _whole(least: int, **numbers: int) -> None:
+    """Refuse what is no whole number, or too small a one."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise TypeError(f"{name} must be a whole number; got {number!r}")
+        if number < least:
+            bound = "must not be negative" if least == 0 else f"must be at least {least}"
+            raise ValueError(f"{name} {bound}; got {number}")

@@ -96,6 +96,7 @@ class Draws:
         }
         facts = {"passes": self.passes, "exact": self.exact, "method": self.method}
         content = save(tensors, {"draws": json.dumps(facts | {"seed": self.seed})})
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(path.name + ".partial")
         temporary.write_bytes(content)
         temporary.replace(path)

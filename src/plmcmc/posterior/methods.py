@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 
 from plmcmc import kernels
@@ -16,7 +17,6 @@ from plmcmc.kernels import Holes, Kernel
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.rng import Streams
 from plmcmc.target import Auxiliary, ConditionalTarget, NormalAuxiliary, ProjectedLatentTarget
-
 
 # Beyond this many holes hardly any jump is accepted.
 JUMP_HOLES = 32
@@ -144,12 +144,24 @@ class Gibbs(Fixed):
     mean: Tensor | None = None
     scale: Tensor | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse one without the other."""
+        if (self.mean is None) != (self.scale is None):
+            raise ValueError("give both mean and scale, or neither")
+
     def kernel(self, batch: Batch) -> Kernel:
         """Return single-site Metropolis-Hastings on the conditional target."""
-        mean, scale, values = self.mean, self.scale, batch.data.values
-        if mean is None or scale is None:
+        values = batch.data.values
+        if self.mean is None or self.scale is None:
             samples = batch.reference.samples().double()
             mean, scale = samples.mean(0), samples.std(0).clamp(min=1e-6)
+        else:
+            mean, scale = torch.as_tensor(self.mean), torch.as_tensor(self.scale)
+        if mean.shape != values.shape[1:] or scale.shape != mean.shape:
+            raise ValueError(
+                f"mean and scale must have the shape of a row, {tuple(values.shape[1:])}; got "
+                f"{tuple(mean.shape)} and {tuple(scale.shape)}"
+            )
         target = ConditionalTarget(batch.flow, batch.data)
         proposal = kernels.OneCoordinate.of(mean.to(values), scale.to(values), target.free)
         return kernels.Metropolis(target, proposal)
@@ -202,6 +214,11 @@ METHODS: dict[str, Method] = {
 def method_of(method: str | Method) -> Method:
     """Return the method of this name, or the configured method itself."""
     if not isinstance(method, str):
+        if isinstance(method, type) or not callable(getattr(method, "begin", None)):
+            raise TypeError(
+                f"method must be one of {', '.join(METHODS)}, or a configured method such as "
+                f"plmcmc.methods.Metropolis(perturb=0.05); got {method!r}"
+            )
         return method
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")

@@ -16,6 +16,7 @@ from plmcmc.chains import (
     Acceptance,
     Checkpoint,
     Completions,
+    NothingSeen,
     Progress,
     Schedule,
     Start,
@@ -25,6 +26,7 @@ from plmcmc.chains import (
     run,
     start_of,
 )
+from plmcmc.data import DataError
 from plmcmc.flows import BrokenFlow
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
@@ -133,12 +135,18 @@ class _Chunk:
             y = start(batch.flow, batch.data, self._streams("start"))
             return plan.method.begin(batch, y, plan.warmup, self._streams("warmup"))
         except NonFiniteStart as error:
-            rows = sorted({int(self.rows[place // self.plan.chains]) for place in error.places})
             raise BrokenFlow(
-                f"the flow's density is NaN or zero where chains of rows {rows[:10]} start: check "
-                f"those rows' observed values against the data the flow was trained on, or give "
-                f"another start"
+                f"the flow's density is NaN or zero where chains of {self._named(error.places)} "
+                f"start: check those rows' observed values against the data the flow was trained "
+                f"on, or give another start"
             ) from error
+        except NothingSeen as error:
+            raise DataError(f"{self._named(error.places)}: {error}") from error
+
+    def _named(self, places: list[int]) -> str:
+        """Name the rows of some places of the batch."""
+        rows = sorted({int(self.rows[place // self.plan.chains]) for place in places})
+        return f"rows {rows[:10]}" + (f" and {len(rows) - 10} more" if len(rows) > 10 else "")
 
     def _streams(self, purpose: str) -> Streams:
         plan, device = self.plan, self.rows.device

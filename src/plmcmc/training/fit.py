@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +78,8 @@ def fit_flow(
         3
     """
     flow = _unconditional(flow)
+    if not 0 <= noise < math.inf:
+        raise TrainingError(f"noise is a standard deviation, 0 or more; got {noise}")
     _refuse_less_than_one(epochs=epochs, batch_size=batch_size, patience=patience)
     seed = resumed_seed(checkpoint, random_state)
     optimizer = AdamW(_parameters(flow), lr=learning_rate, weight_decay=weight_decay)

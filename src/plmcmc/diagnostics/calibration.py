@@ -1,0 +1,194 @@
+"""A certificate of exactness that needs no ground truth, for any flow and any pattern of holes.
+
+Draw `x` from the flow, hide part of it, sample the hidden part: if the sampler is right, the rank
+of any statistic of the true row among the draws is uniform (simulation-based calibration).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plmcmc.adapters import adapt
+from plmcmc.data import DataError, Mechanism
+from plmcmc.flows import ContextualFlow, Flow, home, log_prob, sample
+from plmcmc.posterior import Draws, Method, condition
+from plmcmc.rng import RandomState, generator, seed_of
+from plmcmc.statistics import rank_p_value, shared_rank_p_value
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CHAINS = 7
+PROJECTIONS = 4
+BINS = 8
+# A p-value this small, after Bonferroni, convicts.
+LEVEL = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Ranks of what was true among what was drawn.
+
+    Attributes:
+        ranks: by statistic, integers from 0 to `draws`: `"log p"` and `"projection 1"` and so on,
+            one per row, and `"entries"`, one per missing entry.
+        rows: the row of each rank of `"entries"`.
+        draws: how many draws each truth was ranked among.
+        p_values: by statistic, of the hypothesis that ranks are uniform.
+    """
+
+    ranks: Mapping[str, NDArray[np.int64]]
+    rows: NDArray[np.int64]
+    draws: int
+    p_values: Mapping[str, float]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no statistic convicts the sampler."""
+        return min(self.p_values.values()) * len(self.p_values) >= LEVEL
+
+    @property
+    def verdict(self) -> str:
+        """The finding in plain words."""
+        worst = min(self.p_values, key=lambda name: self.p_values[name])
+        count, least = len(self.p_values), self.p_values[worst]
+        if self.passed:
+            return (
+                f"Calibrated: ranks of {count} statistics are uniform as far as "
+                f"{len(self.ranks['log p'])} rows can tell (smallest p-value {least:.3g}, {worst})."
+            )
+        return (
+            f"NOT calibrated: the ranks of {worst} are not uniform (p-value {least:.2g}, {count} "
+            f"statistics looked at). The draws are not from p(x_M | x_O): the sampler is wrong, or "
+            f"its chains are too short; raise thin and warmup, and look again."
+        )
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw a histogram of the ranks of each statistic, and write it to `path` if given."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(2.4 * len(self.ranks), 2.4), layout="constrained")
+        axes = figure.subplots(1, len(self.ranks), squeeze=False)[0]
+        for place, (name, ranks) in zip(axes, self.ranks.items(), strict=True):
+            counts = np.bincount(ranks * BINS // (self.draws + 1), minlength=BINS)
+            place.bar(np.arange(BINS), counts / len(ranks), width=0.9)
+            place.axhline(1 / BINS, color="black", linewidth=1)
+            title = f"{name}\np = {self.p_values[name]:.2g}"
+            place.set(title=title, xticks=[], ylim=(0, 2 / BINS))
+        figure.supxlabel("rank of the truth among the draws")
+        if path is not None:
+            figure.savefig(path, dpi=150)
+        return figure
+
+    def __str__(self) -> str:
+        """The verdict and every p-value."""
+        lines = [f"  {name}: p = {value:.3g}" for name, value in self.p_values.items()]
+        return "\n".join([self.verdict, *lines])
+
+
+def calibrate(
+    flow: Any,
+    missing: Mechanism,
+    rows: int = 256,
+    draws: int = 63,
+    method: str | Method = "auto",
+    random_state: RandomState = None,
+    *,
+    thin: int = 5,
+    warmup: int | None = None,
+    progress: bool | None = None,
+) -> Calibration:
+    """Return whether a sampler draws from a flow's own conditionals.
+
+    Args:
+        flow: as for `plmcmc.condition`, without contexts.
+        missing: how to hide, such as `plmcmc.data.Independent(0.5)`.
+        rows: rows to draw from the flow.
+        draws: draws to rank each truth among, from seven chains a row.
+        method: the sampler to judge.
+        random_state: a seed.
+        thin: steps between two draws of a chain; dependent draws give uneven ranks.
+        warmup: steps to tune and to forget the start; None leaves it to the method.
+        progress: show a bar; by default on a terminal only.
+
+    Example:
+        >>> import plmcmc
+        >>> flow = plmcmc.Linear.of_moments(torch.zeros(2), torch.tensor([[1.0, 0.5], [0.5, 1.0]]))
+        >>> found = calibrate(flow, plmcmc.data.Independent(0.5), rows=64, random_state=0)
+        >>> found.passed
+        True
+    """
+    adapted = adapt(flow)
+    if isinstance(adapted, ContextualFlow):
+        raise DataError("calibrate takes no contexts: calibrate flow.given(context) row by row")
+    if draws < CHAINS or rows < 2:
+        raise ValueError(f"at least 2 rows and {CHAINS} draws are needed; got {rows} and {draws}")
+    seed = seed_of(random_state)
+    source = generator(seed, "calibration", device=home(adapted).device)
+    with torch.no_grad():
+        truth = sample(adapted, rows, source)
+    observed = missing(truth.cpu().numpy(), np.random.default_rng(seed))
+    if observed.all():
+        raise DataError("nothing was hidden: choose a mechanism that hides something")
+    # Starts and tuning see only what is observed: the truth is behind the holes.
+    conditional = condition(adapted, truth, torch.as_tensor(observed))
+    with warnings.catch_warnings():
+        # Whether the draws can be trusted is what is being measured here.
+        warnings.simplefilter("ignore", UserWarning)
+        drawn = conditional.sample(
+            -(-draws // CHAINS),
+            chains=CHAINS,
+            thin=thin,
+            warmup=warmup,
+            method=method,
+            random_state=seed,
+            progress=progress,
+        )
+    return _ranked(adapted, truth, drawn, draws, np.random.default_rng(seed + 1))
+
+
+def _ranked(
+    flow: Flow, truth: Tensor, drawn: Draws, draws: int, rng: np.random.Generator
+) -> Calibration:
+    """Rank every statistic of the true rows among those of the draws."""
+    values = drawn.values.reshape(-1, *truth.shape)[:draws]
+    holes = ~drawn.observed
+    open_rows = holes.reshape(len(holes), -1).any(1)
+    original = truth.cpu().numpy()
+    ranks = {"log p": _rank(_log_probs(flow, values), _log_probs(flow, original[None])[0])}
+    spread = original.std(0) + 1e-12
+    for number in range(1, PROJECTIONS + 1):
+        direction = rng.standard_normal(original.shape) * holes / spread
+        projected = [(rows * direction).reshape(len(rows), -1).sum(1) for rows in values]
+        own = (original * direction).reshape(len(original), -1).sum(1)
+        ranks[f"projection {number}"] = _rank(np.stack(projected), own)
+    ranks = {name: found[open_rows] for name, found in ranks.items()}
+    ranks["entries"] = _rank(values[:, holes], original[holes])
+    rows = np.broadcast_to(np.arange(len(holes)).reshape(-1, *[1] * (holes.ndim - 1)), holes.shape)[
+        holes
+    ]
+    p_values = {name: rank_p_value(found, draws, BINS) for name, found in ranks.items()}
+    # Entries of one row are dependent: their ranks count by row.
+    p_values["entries"] = shared_rank_p_value(ranks["entries"], rows, draws, BINS)
+    return Calibration(ranks, rows, draws, p_values)
+
+
+def _rank(draws: NDArray[np.floating], truth: NDArray[np.floating]) -> NDArray[np.int64]:
+    return (draws < truth).sum(0)
+
+
+def _log_probs(flow: Flow, values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return `log p` of every row of `(draws, rows, *event)`."""
+    where = home(flow)
+    with torch.no_grad():
+        found = [log_prob(flow, where.bring(torch.as_tensor(rows))) for rows in values]
+    return torch.stack(found).cpu().numpy()

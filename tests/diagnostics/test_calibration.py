@@ -1,0 +1,82 @@
+"""Calibration passes exact samplers and convicts others."""
+
+import numpy as np
+import pytest
+import torch
+
+import plmcmc
+from exact import shaken
+from plmcmc.cli import main
+from plmcmc.data import DataError, Independent
+from plmcmc.diagnostics import calibrate
+from plmcmc.posterior import methods
+from plmcmc.statistics import rank_p_value, shared_rank_p_value
+
+
+def flow():
+    return shaken(plmcmc.RealNVP(5, width=16, random_state=0), 0.7)
+
+
+def test_the_default_sampler_is_calibrated():
+    found = calibrate(flow(), Independent(0.5), rows=128, random_state=0)
+    assert found.passed
+    assert found.verdict.startswith("Calibrated")
+    assert set(found.ranks) == {"log p", *(f"projection {i}" for i in range(1, 5)), "entries"}
+    for ranks in found.ranks.values():
+        assert ranks.min() >= 0
+        assert ranks.max() <= found.draws
+
+
+def test_a_biased_sampler_is_convicted():
+    method = methods.DataLangevin(1.2, adjusted=False)
+    found = calibrate(flow(), Independent(0.5), rows=128, method=method, random_state=0)
+    assert not found.passed
+    assert found.verdict.startswith("NOT calibrated")
+
+
+def test_chains_that_still_sit_at_their_start_are_convicted():
+    covariance = torch.full((4, 4), 0.95) + 0.05 * torch.eye(4)
+    correlated = plmcmc.Linear.of_moments(torch.zeros(4), covariance)
+    method = methods.Metropolis(perturb=1e-4, resample=None)
+    found = calibrate(correlated, Independent(0.5), rows=128, method=method, random_state=0)
+    assert not found.passed
+
+
+def test_rank_tests_hold_their_level_and_have_power():
+    rng = np.random.default_rng(0)
+    uniform = [rank_p_value(rng.integers(0, 64, 256), 63, 8) for _ in range(400)]
+    # Binomial(400, .05): four standard deviations.
+    assert abs(np.mean(np.array(uniform) < 0.05) - 0.05) < 4 * (0.05 * 0.95 / 400) ** 0.5 + 0.01
+    assert rank_p_value(rng.binomial(63, 0.5, 256), 63, 8) < 1e-6
+
+
+def test_dependent_ranks_of_a_group_count_once():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(200), 20)
+    shared, naive = [], []
+    for _ in range(200):
+        # All ranks of a group are one and the same: 4,000 ranks are worth 200.
+        ranks = np.repeat(rng.integers(0, 64, 200), 20)
+        shared.append(shared_rank_p_value(ranks, groups, 63, 8))
+        naive.append(rank_p_value(ranks, 63, 8))
+    assert abs(np.mean(np.array(shared) < 0.05) - 0.05) < 4 * (0.05 * 0.95 / 200) ** 0.5
+    assert np.mean(np.array(naive) < 0.05) > 0.5
+    skewed = np.repeat(rng.binomial(63, 0.5, 200), 20)
+    assert shared_rank_p_value(skewed, groups, 63, 8) < 1e-6
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="at least 2 rows and 7 draws"):
+        calibrate(flow(), Independent(0.5), draws=3)
+    with pytest.raises(DataError, match="nothing was hidden"):
+        calibrate(flow(), Independent(0.0), rows=4)
+
+
+def test_the_command(tmp_path, capsys):
+    saved = plmcmc.save(flow(), tmp_path / "flow")
+    picture = tmp_path / "ranks.png"
+    code = main(["calibrate", str(saved), "--rows", "32", "--picture", str(picture)])
+    assert code == 0
+    assert "Calibrated" in capsys.readouterr().out
+    assert picture.stat().st_size > 0
+    assert main(["calibrate", str(tmp_path / "nothing")]) == 2

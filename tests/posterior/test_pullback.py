@@ -1,0 +1,157 @@
+"""The default method as a whole: modes, chunks of uneven blocks, devices, bases of any kind."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import plmcmc
+from exact import shaken
+from plmcmc.posterior import METHODS, ConvergenceWarning
+from plmcmc.posterior.methods import Pullback
+from plmcmc.rng import blocks_of
+from toys import quiet
+
+
+class Mixture(torch.nn.Module):
+    """`x0 ~ (1 - weight) N(-gap, 1) + weight N(gap, 1)`; others wider where x0 > 0.
+
+    A flow that is a mixture in its first column, by the inverse of its distribution function.
+    """
+
+    def __init__(self, features=3, gap=3.0, weight=0.4, ratio=1.5):
+        super().__init__()
+        grid = torch.linspace(-gap - 9, gap + 9, 20001, dtype=torch.float64)
+        normal = torch.distributions.Normal(0.0, 1.0)
+        cdf = (1 - weight) * normal.cdf(grid + gap) + weight * normal.cdf(grid - gap)
+        self.register_buffer("grid", grid)
+        self.register_buffer("cdf", cdf)
+        self.features, self.gap, self.weight, self.ratio = features, gap, weight, ratio
+        self.normal = normal
+
+    def to_latent(self, x):
+        first, rest = x[:, 0], x[:, 1:]
+        parts = (1 - self.weight) * self.normal.cdf(first + self.gap)
+        share = parts + self.weight * self.normal.cdf(first - self.gap)
+        z0 = self.normal.icdf(share.clamp(1e-15, 1 - 1e-15))
+        density = (1 - self.weight) * self.normal.log_prob(first + self.gap).exp()
+        density = density + self.weight * self.normal.log_prob(first - self.gap).exp()
+        width = self._width(first)
+        log_det = density.log() - self.normal.log_prob(z0) - rest.shape[1] * width.log()
+        return torch.cat([z0[:, None], rest / width[:, None]], 1), log_det
+
+    def to_data(self, z):
+        share = self.normal.cdf(z[:, 0])
+        place = torch.searchsorted(self.cdf, share.contiguous()).clamp(1, len(self.cdf) - 1)
+        low, high = self.cdf[place - 1], self.cdf[place]
+        part = ((share - low) / (high - low).clamp(min=1e-300)).clamp(0, 1)
+        first = self.grid[place - 1] + part * (self.grid[place] - self.grid[place - 1])
+        x = torch.cat([first[:, None], z[:, 1:] * self._width(first)[:, None]], 1)
+        return x, -self.to_latent(x)[1]
+
+    def latent_log_prob(self, z):
+        return self.normal.log_prob(z).sum(1)
+
+    def latent_sample(self, rows, generator):
+        return torch.randn(rows, self.features, generator=generator, dtype=torch.float64)
+
+    def _width(self, first):
+        return 1 + (self.ratio - 1) * torch.sigmoid(3 * first)
+
+
+def test_two_modes_get_their_weights():
+    """Given the last column, P(x0 > 0) is known by Bayes' rule; chains must move between modes."""
+    flow = Mixture()
+    seen = np.array([0.2, 1.0, 2.0])
+    x = np.full((3, 3), np.nan)
+    x[:, 2] = seen
+    draws = plmcmc.condition(flow, x).sample(400, chains=16, random_state=0)
+    found = (draws.values[..., 0] > 0).mean((0, 1))
+    wide = flow.weight * np.exp(-0.5 * (seen / 1.5) ** 2) / 1.5
+    narrow = (1 - flow.weight) * np.exp(-0.5 * seen**2)
+    expected = wide / (wide + narrow)
+    ess = np.array([draws_ess(draws.values[..., row, 0] > 0) for row in range(3)])
+    error = np.sqrt(expected * (1 - expected) / ess)
+    assert (ess > 200).all()
+    assert (np.abs(found - expected) < 4 * error).all()
+
+
+def draws_ess(indicator):
+    from plmcmc.statistics import ess
+
+    return float(ess(indicator.astype(float)[..., None], method="mean")[0])
+
+
+def test_a_mode_is_never_dropped_in_silence():
+    """In many dimensions the wider mode sits many nats lower, at a weight of 0.4."""
+    flow = Mixture(features=40, gap=6.0)
+    x = np.full((4, 40), np.nan)
+    x[:, -1] = 0.0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        draws = plmcmc.condition(flow, x).sample(50, chains=8, random_state=0)
+    found = (draws.values[..., 0] > 0).mean((0, 1))
+    silent = not any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    assert not (silent and (found < 0.05).all())
+
+
+def uneven():
+    """Rows whose blocks need trajectories of different lengths: few holes, then many."""
+    rng = np.random.default_rng(0)
+    flow = shaken(plmcmc.RealNVP(6, width=16, random_state=0), 0.7).float()
+    with torch.no_grad():
+        source = torch.Generator().manual_seed(0)
+        x = plmcmc.flows.sample(flow, 192, source).numpy()
+    observed = np.ones_like(x, dtype=bool)
+    observed[:64, 0] = False
+    observed[64:] = rng.random((128, 6)) < 0.2
+    observed[64:, 0] = False
+    return flow, x, observed
+
+
+def test_chunks_of_uneven_blocks_give_the_same_draws():
+    flow, x, observed = uneven()
+    conditional = plmcmc.condition(flow, x, observed)
+    with quiet():
+        drawn = [
+            conditional.sample(20, chains=3, random_state=0, chunk_rows=size) for size in (64, 192)
+        ]
+    assert np.array_equal(drawn[0].values, drawn[1].values)
+    kernel = begun(conditional).kernel.kernels[0]
+    # Without blocks that differ in length this test could not fail.
+    assert len({int(kernel.turns[block.start]) for block in blocks_of(192)}) > 1
+
+
+def begun(conditional):
+    from plmcmc.chains import Unconditional
+    from plmcmc.rng import Streams
+
+    rows = torch.arange(conditional.data.rows)
+    batch = conditional.batch(rows, 3)
+    streams = [Streams.of_rows(0, name, len(rows), chains=3) for name in ("start", "warmup")]
+    with torch.no_grad():
+        y = Unconditional()(batch.flow, batch.data, streams[0])
+        return Pullback().begin(batch, y, None, streams[1])
+
+
+def test_a_uniform_base_is_served():
+    zuko = pytest.importorskip("zuko")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        flow = zuko.flows.NCSF(3, transforms=1, hidden_features=(16,))
+    x = np.array([[0.3, np.nan, np.nan]], dtype=np.float32)
+    with quiet():
+        draws = plmcmc.condition(flow, x).sample(20, random_state=0)
+    assert np.isfinite(draws.values).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_samples_on_a_gpu(method):
+    flow = plmcmc.RealNVP(4, random_state=0).cuda()
+    x = np.array([[0.1, np.nan, 0.3, np.nan], [np.nan, 1.0, np.nan, 2.0]])
+    with quiet():
+        draws = plmcmc.condition(flow, x).sample(20, method=method, random_state=0)
+    assert np.isfinite(draws.values).all()
