@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from plmcmc import __version__
 
@@ -58,8 +59,22 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _run_demo(arguments: argparse.Namespace) -> int:
     from plmcmc.cli.demo import demo
 
-    demo(arguments.output, arguments.seed)
+    with _one_thread():
+        demo(arguments.output, arguments.seed)
     return 0
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small batches run no faster on more threads, and far slower where cores are shared."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -33,17 +32,15 @@ class Digits(NamedTuple):
 
 def demo(output: str | Path, seed: int) -> None:
     """Train, hide, draw, report, and write a picture into the directory `output`."""
-    # Batches this small run no faster on more threads, and far slower where cores are shared.
-    torch.set_num_threads(1)
     console = Console()
     output = Path(output)
     output.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    digits = _digits(seed)
+    digits = digits_of(seed)
     console.print(
         f"Training a flow on {len(digits.train)} digits of 8x8 pixels (scikit-learn's) ..."
     )
-    fitted = _trained(digits.train, seed)
+    fitted = trained_flow(digits.train, seed)
     console.print(
         f"  {len(fitted.train)} epochs; held-out log-likelihood "
         f"{max(fitted.held_out):.1f} nats a digit at epoch {fitted.best_epoch}"
@@ -66,7 +63,8 @@ def demo(output: str | Path, seed: int) -> None:
     )
 
 
-def _digits(seed: int) -> Digits:
+def digits_of(seed: int) -> Digits:
+    """Return scikit-learn's digits, split at random."""
     from sklearn.datasets import load_digits
 
     images = load_digits(return_X_y=True)[0].reshape(-1, 8, 8).astype(np.float32)
@@ -74,7 +72,8 @@ def _digits(seed: int) -> Digits:
     return Digits(images[order[TEST_DIGITS:]], images[order[:TEST_DIGITS]])
 
 
-def _trained(images: NDArray[np.float32], seed: int) -> Fitted:
+def trained_flow(images: NDArray[np.float32], seed: int) -> Fitted:
+    """Train the demo's flow."""
     moments = observed_moments(Incomplete.of(images), floor=PIXEL_FLOOR)
     inner = RealNVP(64, couplings=4, depth=2, width=96, random_state=seed)
     flow = Preprocessed([Whiten(*moments), Flatten((8, 8))], inner)
