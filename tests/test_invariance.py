@@ -115,9 +115,9 @@ def right(flow, data):
 class NoKinetic(Hamiltonian):
     """Trajectories whose change of kinetic energy is forgotten."""
 
-    def _trajectory(self, state, momentum, angle):
-        end, _, turns = super()._trajectory(state, momentum, angle)
-        return end, momentum, turns
+    def _trajectory(self, state, u, momentum, angle):
+        end, last, _, turns = super()._trajectory(state, u, momentum, angle)
+        return end, last, momentum, turns
 
 
 class Slopeless(Warp):

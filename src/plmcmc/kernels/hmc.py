@@ -34,6 +34,8 @@ class Hamiltonian:
         step_size: `(rows,)`, angle of one turn.
         turns: `(rows,)`, turns per trajectory; the batch waits for the longest.
         jitter: each chain's step is drawn from `step_size * (1 +- jitter)`, against periodicity.
+        share: the kernel leaves `target^share gaussian^(1 - share)` invariant, with the frame's
+            Gaussian; at 1, the target. Less only to anneal.
     """
 
     target: ConditionalTarget
@@ -41,6 +43,7 @@ class Hamiltonian:
     step_size: Tensor
     turns: Tensor
     jitter: float = 0.5
+    share: float = 1.0
 
     exact: ClassVar[bool] = True
 
@@ -53,29 +56,34 @@ class Hamiltonian:
         # Drawn for whole rows: what a row gets must not depend on how many holes others have.
         noise = self.frame.holes.gather(streams.normal(state.position))
         angle = self._angles(state.log_density, streams).to(noise.dtype)
-        end, momentum, turns = self._trajectory(state, noise, angle)
+        u = self.frame.inward(state.position)
+        end, last, momentum, turns = self._trajectory(state, u, noise, angle)
         kinetic = 0.5 * row_sum((noise.square() - momentum.square()).flatten(0, 1))
-        accepted, log_ratio = decide(end.log_density - state.log_density + kinetic, streams)
+        log_ratio = self.share * (end.log_density - state.log_density) + kinetic
+        if self.share < 1:
+            gaussian = 0.5 * row_sum((u.square() - last.square()).flatten(0, 1))
+            log_ratio = log_ratio + (1 - self.share) * gaussian
+        accepted, log_ratio = decide(log_ratio, streams)
         passes = gradient_passes(self.target) * turns
         return choose(accepted, end, state), Info(accepted, log_ratio, passes)
 
     def _trajectory(
-        self, state: GradientState, momentum: Tensor, angle: Tensor
-    ) -> tuple[GradientState, Tensor, int]:
+        self, state: GradientState, u: Tensor, momentum: Tensor, angle: Tensor
+    ) -> tuple[GradientState, Tensor, Tensor, int]:
         """Kick by half, turn, kick by half, as often as the longest row wants."""
-        u = self.frame.inward(state.position)
         longest = int(self.turns.max())
         for turn in range(longest):
             # Rows that are done turn by nothing, and stay in the last bit.
             going = self.turns > turn
             step = torch.where(going[:, None, None], angle, 0.0)
-            momentum = momentum + 0.5 * step * (u + self.frame.pull(state.gradient))
+            kick = 0.5 * self.share * step
+            momentum = momentum + kick * (u + self.frame.pull(state.gradient))
             cosine, sine = step.cos(), step.sin()
             u, momentum = u * cosine + momentum * sine, momentum * cosine - u * sine
             moved = differentiated(self.target, self.frame.outward(u, state.position))
             state = choose(going.repeat_interleave(u.shape[1]), moved, state)
-            momentum = momentum + 0.5 * step * (u + self.frame.pull(state.gradient))
-        return state, momentum, longest
+            momentum = momentum + kick * (u + self.frame.pull(state.gradient))
+        return state, u, momentum, longest
 
     def _angles(self, like: Tensor, streams: Streams) -> Tensor:
         """Draw each chain's step, `(rows, chains, 1)`."""

@@ -4,6 +4,7 @@ from plmcmc.posterior import methods
 from plmcmc.posterior.batch import Method
 from plmcmc.posterior.conditional import Conditional, condition
 from plmcmc.posterior.draws import Draws
+from plmcmc.posterior.evidence import Evidence
 from plmcmc.posterior.methods import METHODS
 from plmcmc.posterior.verdict import BiasedWarning, ConvergenceWarning, StuckWarning
 
@@ -13,6 +14,7 @@ __all__ = [
     "Conditional",
     "ConvergenceWarning",
     "Draws",
+    "Evidence",
     "Method",
     "StuckWarning",
     "condition",

@@ -16,13 +16,14 @@ from plmcmc.adapters import adapt
 from plmcmc.chains import Schedule, Start, Unconditional, resumed_seed
 from plmcmc.data import DataError, Incomplete
 from plmcmc.data.incomplete import checked
-from plmcmc.flows import ContextualFlow, Flow, check_flow, home, sample
+from plmcmc.flows import ContextualFlow, Flow, check_flow, home, log_prob, sample
 from plmcmc.posterior.batch import REFERENCE_ROWS, Batch, Method, Reference
 from plmcmc.posterior.draws import Draws
+from plmcmc.posterior.evidence import Evidence, evidence
 from plmcmc.posterior.methods import method_of
 from plmcmc.posterior.plan import Plan
 from plmcmc.posterior.verdict import warn
-from plmcmc.rng import RandomState
+from plmcmc.rng import RandomState, seed_of
 
 # Columns of a table whose metrics are kept whole.
 NARROW = 64
@@ -138,6 +139,55 @@ class Conditional:
         result = plan.run(progress=progress)
         warn(result)
         return result
+
+    def log_evidence(
+        self,
+        particles: int = 64,
+        *,
+        stages: int = 24,
+        random_state: RandomState = None,
+        progress: bool | None = None,
+    ) -> Evidence:
+        """Return `log p(x_O)` of every row with its standard error, by annealing.
+
+        Args:
+            particles: walkers per row; the error falls with their square root.
+            stages: steps of each walk; more make weights more even.
+            random_state: a seed.
+            progress: show a bar; by default on a terminal only.
+
+        Example:
+            >>> import plmcmc
+            >>> flow = plmcmc.Linear.of_moments(torch.zeros(2), torch.eye(2) + 0.5)
+            >>> found = plmcmc.condition(flow, [[1.0, float("nan")]]).log_evidence(random_state=0)
+            >>> round(float(found.log_evidence[0]), 1)  # log N(1; 0, 1.5)
+            -1.5
+        """
+        _whole(2, particles=particles)
+        _whole(1, stages=stages)
+        return evidence(self, particles, stages, seed_of(random_state), progress)
+
+    def log_prob(
+        self, x: Any, *, random_state: RandomState = None, **options: int
+    ) -> NDArray[np.float64]:
+        """Return `log p(x_M | x_O)` of every row: the joint density over the evidence.
+
+        Args:
+            x: complete rows, shape of the data; their observed entries are not read.
+            random_state: a seed for the evidence.
+            **options: `particles` and `stages`, as for `log_evidence`.
+        """
+        full = Incomplete.of(x, dtype=self.data.values.dtype, device=self.data.values.device)
+        if full.values.shape != self.data.values.shape:
+            shapes = tuple(self.data.values.shape), tuple(full.values.shape)
+            raise DataError(f"x must have the shape of the data, {shapes[0]}; got {shapes[1]}")
+        gaps = ~(full.observed | self.data.observed).flatten(1).all(1)
+        if bool(gaps.any()):
+            raise DataError(f"x has a hole at row {int(gaps.nonzero()[0])}: give complete rows")
+        flow = self.flow_for(torch.arange(self.data.rows, device=gaps.device), 1)
+        with torch.no_grad():
+            joint = log_prob(flow, self.data.project(full.values)).cpu().numpy()
+        return joint - self.log_evidence(random_state=random_state, **options).log_evidence
 
     def batch(self, rows: Tensor, chains: int) -> Batch:
         """Return some rows, `chains` times each, as a method works on them."""

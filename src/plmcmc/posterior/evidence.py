@@ -1,0 +1,92 @@
+"""How likely is what was observed? `log p(x_O)`, the marginal likelihood of each row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plmcmc.adaptation.annealing import anneal
+from plmcmc.chains import Unconditional, progress_bar
+from plmcmc.flows import log_prob
+from plmcmc.kernels import Cycle, Hamiltonian
+from plmcmc.posterior.methods import Pullback
+from plmcmc.rng import Block, Streams, chunks_of
+
+if TYPE_CHECKING:
+    from plmcmc.posterior.conditional import Conditional
+
+CHUNK_ROWS = 256
+
+
+class Evidence(NamedTuple):
+    """`log p(x_O)` of every row.
+
+    Attributes:
+        log_evidence: `(rows,)`.
+        standard_error: `(rows,)`, of the logarithm; 0 where nothing is missing.
+        passes: flow passes per walker.
+    """
+
+    log_evidence: NDArray[np.float64]
+    standard_error: NDArray[np.float64]
+    passes: int
+
+
+def evidence(
+    conditional: Conditional, particles: int, stages: int, seed: int, progress: bool | None
+) -> Evidence:
+    """Estimate the marginal likelihood of what each row has seen."""
+    data = conditional.data
+    with torch.no_grad():
+        # A row with nothing missing is its own evidence.
+        complete = data.observed.flatten(1).all(1)
+        found = torch.full((data.rows,), torch.nan, dtype=torch.float64, device=complete.device)
+        if bool(complete.any()):
+            rows = complete.nonzero().flatten()
+            found[rows] = log_prob(conditional.flow_for(rows, 1), data.values[rows])
+        error = torch.zeros_like(found)
+        holes = (~complete).nonzero().flatten()
+        chunks = chunks_of(len(holes), CHUNK_ROWS) if len(holes) else []
+        passes = 0
+        with progress_bar("Evidence, chunks of rows", len(chunks), show=progress) as report:
+            for number, blocks in enumerate(chunks):
+                rows = holes[blocks[0].start : blocks[-1].stop]
+                weights, passes = _annealed(conditional, rows, blocks, particles, stages, seed)
+                found[rows], error[rows] = _pooled(weights)
+                report(number + 1, "")
+    return Evidence(found.cpu().numpy(), error.cpu().numpy(), passes)
+
+
+def _annealed(
+    conditional: Conditional,
+    rows: Tensor,
+    blocks: list[Block],
+    particles: int,
+    stages: int,
+    seed: int,
+) -> tuple[Tensor, int]:
+    batch = conditional.batch(rows, particles)
+    streams = {
+        purpose: Streams.of_blocks(seed, purpose, blocks, chains=particles, device=rows.device)
+        for purpose in ("start", "warmup", "annealing")
+    }
+    y = Unconditional()(batch.flow, batch.data, streams["start"])
+    kernel, state, spent = Pullback().begin(batch, y, None, streams["warmup"])
+    kernel = kernel.kernels[0] if isinstance(kernel, Cycle) else kernel
+    if not isinstance(kernel, Hamiltonian):
+        raise TypeError(f"annealing needs a Hamiltonian kernel, not {type(kernel).__name__}")
+    weights, passes = anneal(kernel, state, streams["annealing"], stages=stages)
+    return weights, spent + passes
+
+
+def _pooled(log_weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the log of the mean weight of each row, and its standard error."""
+    count = log_weights.shape[1]
+    largest = log_weights.amax(1, keepdim=True)
+    weights = (log_weights - largest).exp()
+    mean = weights.mean(1)
+    return mean.log() + largest[:, 0], weights.std(1) / count**0.5 / mean
