@@ -7,25 +7,14 @@ import torch
 from torch import nn
 
 from flow_cases import realnvp, shaken
+from toys import Handing
 
 
-class Honest:
+class Honest(Handing):
     """A flow that hands everything on to a good one, whose volume varies; others break it."""
 
     def __init__(self):
-        self.flow = shaken(realnvp(4)).eval()
-
-    def to_latent(self, x):
-        return self.flow.to_latent(x)
-
-    def to_data(self, z):
-        return self.flow.to_data(z)
-
-    def latent_log_prob(self, z):
-        return self.flow.latent_log_prob(z)
-
-    def latent_sample(self, rows, generator):
-        return self.flow.latent_sample(rows, generator)
+        super().__init__(shaken(realnvp(4)).eval())
 
 
 class Disagrees(Honest):

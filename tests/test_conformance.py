@@ -7,6 +7,7 @@ from exact import FLOWS, begin
 from kernels import CASES
 from plmcmc.kernels import Cycle, NonFiniteStart
 from plmcmc.rng import Streams
+from toys import Handing
 
 ROWS = 70
 
@@ -102,21 +103,9 @@ class TestEveryKernel:
         assert bool(torch.isfinite(state.completion).all())
 
 
-class Overflowing:
+class Overflowing(Handing):
     """A flow that returns NaN beyond some distance."""
-
-    def __init__(self, flow):
-        self.flow = flow
 
     def to_latent(self, x):
         z, log_det = self.flow.to_latent(x)
         return z, torch.where(x.abs().amax(1) > 6, torch.nan, log_det)
-
-    def to_data(self, z):
-        return self.flow.to_data(z)
-
-    def latent_log_prob(self, z):
-        return self.flow.latent_log_prob(z)
-
-    def latent_sample(self, rows, generator):
-        return self.flow.latent_sample(rows, generator)

@@ -18,22 +18,17 @@ class Killed(Exception):
     """Stands for a process that dies."""
 
 
-class Watched(nn.Module):
-    """A flow that counts its passes and their rows, and dies when `left` of them are done."""
+class Handing(nn.Module):
+    """A flow that hands everything on to another; subclasses change what they are about."""
 
     def __init__(self, flow: Flow) -> None:
         super().__init__()
         self.flow = flow
-        self.calls: Counter[str] = Counter()
-        self.rows: list[int] = []
-        self.left: int | None = None
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        self._watch("to_latent", x)
         return self.flow.to_latent(x)
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        self._watch("to_data", z)
         return self.flow.to_data(z)
 
     def latent_log_prob(self, z: Tensor) -> Tensor:
@@ -41,6 +36,24 @@ class Watched(nn.Module):
 
     def latent_sample(self, rows: int, generator: torch.Generator) -> Tensor:
         return self.flow.latent_sample(rows, generator)
+
+
+class Watched(Handing):
+    """A flow that counts its passes and their rows, and dies when `left` of them are done."""
+
+    def __init__(self, flow: Flow) -> None:
+        super().__init__(flow)
+        self.calls: Counter[str] = Counter()
+        self.rows: list[int] = []
+        self.left: int | None = None
+
+    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        self._watch("to_latent", x)
+        return super().to_latent(x)
+
+    def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        self._watch("to_data", z)
+        return super().to_data(z)
 
     def forget(self) -> None:
         self.calls, self.rows = Counter(), []

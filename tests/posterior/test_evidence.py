@@ -7,6 +7,7 @@ from scipy.stats import multivariate_normal
 
 import plmcmc
 from exact import shaken
+from plmcmc.data import DataError
 from plmcmc.flows import log_prob
 
 STANDARD_ERRORS = 4.5

@@ -5,6 +5,7 @@ array of the same shape, True where the entry is seen. Images are (rows, height,
 (rows, channels, height, width), and all channels of a pixel are seen or missing together.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
 from typing import Protocol
@@ -32,7 +33,7 @@ class Mechanism(Protocol):
     """Anything that says which entries of `x` are seen."""
 
     def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
-        """Returns a bool array of `x`'s shape, True where the entry is seen."""
+        """Return a bool array of `x`'s shape, True where the entry is seen."""
         ...
 
 
@@ -57,13 +58,13 @@ class Independent(CheckedParameters):
     rate: float
 
     def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
-        """Returns which entries of `x` are seen."""
+        """Return which entries of `x` are seen."""
         # Written so that `default_rng(seed).random(x.shape) < rate` is missing, bit for bit.
         return np.random.default_rng(random_state).random(x.shape) >= self.rate
 
 
-class _OnImages(CheckedParameters):
-    """Checks the images and spreads over their channels what a subclass says of the pixels."""
+class _OnImages(CheckedParameters, ABC):
+    """Check the images and spread over their channels what a subclass says of the pixels."""
 
     def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
         expected = "images of shape (rows, height, width) or (rows, channels, height, width)"
@@ -73,9 +74,9 @@ class _OnImages(CheckedParameters):
         pixels = self._seen_pixels(shape, np.random.default_rng(random_state))
         return np.broadcast_to(pixels if x.ndim == 3 else pixels[:, None], x.shape).copy()
 
+    @abstractmethod
     def _seen_pixels(self, shape: Shape, rng: np.random.Generator) -> np.ndarray:
-        """Returns which pixels are seen, of shape `shape` or (1, height, width)."""
-        raise NotImplementedError
+        """Return which pixels are seen, of shape `shape` or (1, height, width)."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def require(holds: bool, expected: str, got: object, remedy: str) -> None:
 
 
 def _rectangles(shape: Shape, corners: Pair, sides: Pair) -> np.ndarray:
-    """Returns (rows, height, width), True inside of each row's rectangle."""
+    """Return (rows, height, width), True inside of each row's rectangle."""
     vertical, horizontal = (
         (np.arange(length) >= start[:, None]) & (np.arange(length) < (start + side)[:, None])
         for length, start, side in zip(shape[1:], corners, sides, strict=True)
@@ -190,7 +191,7 @@ def _rectangles(shape: Shape, corners: Pair, sides: Pair) -> np.ndarray:
 
 
 def _random_rectangles(shape: Shape, rng: np.random.Generator) -> np.ndarray:
-    """Returns (rows, height, width), True inside of one random rectangle per row."""
+    """Return (rows, height, width), True inside of one random rectangle per row."""
     rows, height, width = shape
     tall, wide = (rng.integers(1, (side + 1) // 2 + 1, rows) for side in (height, width))
     corners = (rng.integers(1 - tall, height), rng.integers(1 - wide, width))

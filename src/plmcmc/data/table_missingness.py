@@ -26,7 +26,7 @@ class MissingAtRandom(CheckedParameters):
     strength: float = 2.0
 
     def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
-        """Returns which entries of the table `x` are seen."""
+        """Return which entries of the table `x` are seen."""
         rng, table = np.random.default_rng(random_state), _standardised(_complete_table(x))
         columns = table.shape[1]
         seen_count = max(1, round(self.always_seen * columns))
@@ -53,14 +53,14 @@ class MissingNotAtRandom(CheckedParameters):
     strength: float = 2.0
 
     def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
-        """Returns which entries of the table `x` are seen."""
+        """Return which entries of the table `x` are seen."""
         logits = self.strength * _standardised(_complete_table(x))
         draws = np.random.default_rng(random_state).random(logits.shape)
         return draws >= _probabilities(logits, self.rate)
 
 
 def _complete_table(x: np.ndarray) -> np.ndarray:
-    """Returns `x` as floats; refuses what is not a table of finite numbers."""
+    """Return `x` as floats; refuses what is not a table of finite numbers."""
     remedy = "reshape first, e.g. x.reshape(len(x), -1)"
     expected = "a table of shape (rows, columns) that is not empty"
     require(x.ndim == 2 and 0 not in x.shape, expected, f"shape {x.shape}", remedy)
@@ -72,7 +72,7 @@ def _complete_table(x: np.ndarray) -> np.ndarray:
 
 
 def _standardised(table: np.ndarray) -> np.ndarray:
-    """Returns the columns with mean 0 and variance 1; constant columns become 0."""
+    """Return the columns with mean 0 and variance 1; constant columns become 0."""
     spread = table.std(axis=0)
     # A constant column may have a spread from rounding alone, by which nothing must be divided.
     spread[(np.ptp(table, axis=0) == 0) | (spread == 0)] = np.inf
@@ -80,7 +80,7 @@ def _standardised(table: np.ndarray) -> np.ndarray:
 
 
 def _probabilities(logits: np.ndarray, share: float) -> np.ndarray:
-    """Returns sigmoid(logits + intercept), the intercepts making each column's mean `share`."""
+    """Return sigmoid(logits + intercept), the intercepts making each column's mean `share`."""
     from scipy.optimize import brentq
     from scipy.special import expit
 

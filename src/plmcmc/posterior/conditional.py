@@ -168,7 +168,7 @@ class Conditional:
         return evidence(self, particles, stages, seed_of(random_state), progress)
 
     def log_prob(
-        self, x: Any, *, random_state: RandomState = None, **options: int
+        self, x: Any, *, random_state: RandomState = None, **options: Any
     ) -> NDArray[np.float64]:
         """Return `log p(x_M | x_O)` of every row: the joint density over the evidence.
 
