@@ -13,7 +13,7 @@ from plmcmc.data import DataError
 from plmcmc.flows import BrokenFlow, Linear
 from plmcmc.posterior import BiasedWarning, ConvergenceWarning, StuckWarning
 from plmcmc.target import NormalAuxiliary
-from toys import Watched, correlated, quiet
+from toys import Handing, Watched, correlated, quiet
 
 NAN, INF = np.nan, np.inf
 
@@ -198,12 +198,11 @@ def warned(kind, method, x, *, draws=30, flow=None, **options):
     return str(found.message)
 
 
-class Picky(torch.nn.Module):
+class Picky(Handing):
     """A flow that is fine wherever it is asked, but for moves of rows whose first column is 7."""
 
     def __init__(self):
-        super().__init__()
-        self.flow = correlated()
+        super().__init__(correlated())
         self.asked = 0
 
     def to_latent(self, x):
@@ -211,15 +210,6 @@ class Picky(torch.nn.Module):
         self.asked += 1
         # The first two encodings of a run are its start.
         return z, torch.where((x[:, 0] == 7) & (self.asked > 2), NAN, log_det)
-
-    def to_data(self, z):
-        return self.flow.to_data(z)
-
-    def latent_log_prob(self, z):
-        return self.flow.latent_log_prob(z)
-
-    def latent_sample(self, rows, generator):
-        return self.flow.latent_sample(rows, generator)
 
 
 class TestWarnings:

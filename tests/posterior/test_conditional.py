@@ -1,5 +1,6 @@
 """The front door: shapes, the observed cells, and draws that depend on the seed alone."""
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -611,3 +612,33 @@ class TestCheckpoint:
         changed[~np.isnan(changed)] += 1e-3
         with pytest.raises(CheckpointError, match=r"another run \(data: "):
             sample(self.flow(), changed, **options)
+
+
+class Plain:
+    """A flow that is no torch module, as a user may write one: `x = scale z`."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def to_latent(self, x):
+        return x / self.scale, torch.full((len(x),), -x.shape[1] * math.log(self.scale))
+
+    def to_data(self, z):
+        return z * self.scale, torch.full((len(z),), z.shape[1] * math.log(self.scale))
+
+    def latent_log_prob(self, z):
+        return -0.5 * z.square().sum(1)
+
+    def latent_sample(self, rows, generator):
+        return torch.randn(rows, 2, generator=generator)
+
+
+def test_the_checkpoint_of_another_plain_flow_is_refused(tmp_path):
+    x = np.array([[0.5, np.nan]])
+    options = {"method": "pcn", "random_state": 0, "checkpoint": tmp_path}
+    with quiet():
+        first = plmcmc.condition(Plain(1.0), x).sample(20, **options)
+        again = plmcmc.condition(Plain(1.0), x).sample(20, **options)
+        with pytest.raises(CheckpointError, match=r"another run.*flow"):
+            plmcmc.condition(Plain(10.0), x).sample(20, **options)
+    assert same_bits(first.values, again.values)

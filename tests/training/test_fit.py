@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2, norm
-from torch import nn
 
 import plmcmc
 from plmcmc.chains import CheckpointError
@@ -26,7 +25,7 @@ from plmcmc.flows import (
 )
 from plmcmc.training import TrainingError, fit_flow
 from plmcmc.training.fit import _split
-from toys import DEVIATIONS, correlated
+from toys import DEVIATIONS, Handing, correlated
 
 
 def rows_of(flow, rows, seed=0):
@@ -145,12 +144,11 @@ class TestBestEpoch:
         )
 
     def test_a_nan_score_is_never_the_best(self):
-        class Fragile(nn.Module):
+        class Fragile(Handing):
             """Scores NaN from its third epoch on, but only when it is judged."""
 
             def __init__(self):
-                super().__init__()
-                self.flow = Linear(3)
+                super().__init__(Linear(3))
                 self.judged = 0
 
             def to_latent(self, x):
@@ -159,15 +157,6 @@ class TestBestEpoch:
                     self.judged += 1
                     log_det = log_det * (math.nan if self.judged > 2 else 1)
                 return z, log_det
-
-            def to_data(self, z):
-                return self.flow.to_data(z)
-
-            def latent_log_prob(self, z):
-                return self.flow.latent_log_prob(z)
-
-            def latent_sample(self, rows, generator):
-                return self.flow.latent_sample(rows, generator)
 
         fitted = fit_flow(Fragile(), self.X + 3, epochs=20, patience=4, random_state=0)
         assert np.isfinite(fitted.held_out).tolist() == [True] * 2 + [False] * 4

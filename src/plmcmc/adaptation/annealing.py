@@ -7,13 +7,14 @@ walking from one to the other weighs each walker by an unbiased estimate of `p(x
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from plmcmc.kernels import Hamiltonian
+from plmcmc.kernels import Frame, Hamiltonian
 from plmcmc.kernels.base import row_sum
 from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.rng import Streams
@@ -33,26 +34,29 @@ def anneal(
     frame = kernel.frame
     u = frame.holes.gather(streams.normal(state.position))
     state = differentiated(kernel.target, frame.outward(u, state.position))
+    gaussian = _gaussian(frame)
     log_weight = torch.zeros_like(state.log_density)
     spent = 3
     # Slowly at first: there the weights change most.
     shares = [(stage / stages) ** 2 for stage in range(stages + 1)]
     for before, share in pairwise(shares):
-        log_weight = log_weight + (share - before) * (state.log_density - _reference(kernel, state))
+        log_weight = log_weight + (share - before) * (state.log_density - gaussian(state))
         if share < 1:
             state, info = replace(kernel, share=share).step(state, streams)
             spent += info.passes
     return log_weight.reshape(len(frame.centre), -1), spent
 
 
-def _reference(kernel: Hamiltonian, state: GradientState) -> Tensor:
-    """Return the log-density of the frame's Gaussian at the holes, in the target's coordinates."""
-    frame = kernel.frame
-    u = frame.inward(state.position)
-    count = frame.holes.present.sum(1)
+def _gaussian(frame: Frame) -> Callable[[GradientState], Tensor]:
+    """Return the log-density of the frame's Gaussian at a state's holes, its volume found once."""
     both = frame.holes.present[:, :, None] & frame.holes.present[:, None, :]
     eye = torch.eye(frame.root.shape[1], dtype=torch.float64, device=frame.root.device)
     volume = torch.linalg.slogdet(torch.where(both, frame.root.double(), eye)).logabsdet
-    constant = -0.5 * math.log(2 * math.pi) * count - volume
-    chains = u.shape[1]
-    return constant.repeat_interleave(chains) - 0.5 * row_sum(u.square().flatten(0, 1))
+    constant = -0.5 * math.log(2 * math.pi) * frame.holes.present.sum(1) - volume
+
+    def log_density(state: GradientState) -> Tensor:
+        u = frame.inward(state.position)
+        squares = row_sum(u.square().flatten(0, 1))
+        return constant.repeat_interleave(u.shape[1]) - 0.5 * squares
+
+    return log_density
