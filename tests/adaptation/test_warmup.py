@@ -104,4 +104,5 @@ class Counting(Handing):
 
 @pytest.mark.parametrize("trajectories", [3, 65, 200])
 def test_a_warm_up_can_be_stretched(trajectories):
-    assert abs(sum(Warmup().lasting(trajectories).windows) - trajectories) <= 2
+    lasting = Warmup().lasting(trajectories)
+    assert abs(sum(lasting.windows + lasting.stretches) - trajectories) <= 2

@@ -15,25 +15,24 @@ from torch.autograd import forward_ad
 
 from plmcmc.kernels import Frame, Holes
 
-Encode = Callable[[Tensor], Tensor]
-# Stretching costs step size: directions that spread a little further are not worth it.
-SMALLEST_SPIKE = 8.0
+Whitened = Callable[[Tensor], Tensor]
+# Directions that spread less than this further are left alone: chance shows as much.
+SMALLEST_SPIKE = 3.0
 
 
 class MetricWarning(UserWarning):
     """The metric had to be computed in a lesser way."""
 
 
-def pullback(encode: Encode, y: Tensor, holes: Holes, information: Tensor) -> Tensor:
+def pullback(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
     """Return `G` `(rows, holes, holes)` in float64, averaged over each row's chains.
 
     Costs one forward-mode product per hole.
 
     Args:
-        encode: from positions to latents.
+        whitened: from positions to latents of unit Fisher information (`sqrt(W) z`).
         y: positions, the chains of a row side by side.
         holes: where they move.
-        information: `W`, per latent coordinate.
     """
     rows, width = holes.places.shape
     chains = len(y) // rows
@@ -41,20 +40,20 @@ def pullback(encode: Encode, y: Tensor, holes: Holes, information: Tensor) -> Te
     for hole in range(width):
         place = holes.places[:, hole].repeat_interleave(chains)[:, None]
         tangent = torch.zeros_like(y).flatten(1).scatter_(1, place, 1.0).reshape(y.shape)
-        columns.append(_product(encode, y, tangent).flatten(1))
-    jacobian = torch.stack(columns, 2) * information.sqrt().to(y.dtype)[:, None]
+        columns.append(_product(whitened, y, tangent).flatten(1))
+    jacobian = torch.stack(columns, 2)
     # A chain that overflowed has nothing to say.
     jacobian = torch.nan_to_num(jacobian, nan=0.0, posinf=0.0, neginf=0.0)
     stacked = jacobian.reshape(rows, -1, width)
     return (stacked.mT @ stacked).double() / chains
 
 
-def _product(encode: Encode, y: Tensor, tangent: Tensor) -> Tensor:
+def _product(whitened: Whitened, y: Tensor, tangent: Tensor) -> Tensor:
     """Return the derivative of the latents along a tangent."""
     try:
         with forward_ad.dual_level(), torch.no_grad():
             dual = forward_ad.make_dual(y, tangent)
-            z, slope = forward_ad.unpack_dual(encode(dual))
+            z, slope = forward_ad.unpack_dual(whitened(dual))
     except (NotImplementedError, RuntimeError) as error:
         warnings.warn(
             f"the flow has no forward-mode derivative ({error!s:.80}): the metric is taken from "
@@ -62,15 +61,15 @@ def _product(encode: Encode, y: Tensor, tangent: Tensor) -> Tensor:
             MetricWarning,
             stacklevel=2,
         )
-        return _difference(encode, y, tangent)
+        return _difference(whitened, y, tangent)
     return torch.zeros_like(z) if slope is None else slope
 
 
-def _difference(encode: Encode, y: Tensor, tangent: Tensor) -> Tensor:
+def _difference(whitened: Whitened, y: Tensor, tangent: Tensor) -> Tensor:
     """Return a central difference; the step balances rounding and curvature."""
     step = torch.finfo(y.dtype).eps ** (1 / 3) * (1 + y.abs().mean())
     with torch.no_grad():
-        ahead, behind = (encode(y + sign * step * tangent) for sign in (1, -1))
+        ahead, behind = (whitened(y + sign * step * tangent) for sign in (1, -1))
     return (ahead - behind) / (2 * step)
 
 
@@ -90,10 +89,13 @@ def frame_of_covariance(covariance: Tensor, centre: Tensor, holes: Holes) -> Fra
 def widened(frame: Frame, covariance: Tensor, centre: Tensor, samples: float) -> Frame:
     """Return the frame stretched along the directions in which the draws spread further.
 
-    The metric is local; a stroke that may or may not be there spreads further than it says. Of the
-    draws' covariance in the frame, only eigenvalues that `samples` independent draws of a round
-    Gaussian would not show are believed, and shrunk to what a spike that shows so must be (Baik,
-    Ben Arous and Peche's relation).
+    The metric is the mean curvature; a stroke that may or may not be there is narrow in one place
+    and wide in another, and spreads further than it says. Of the draws' covariance in the frame,
+    only eigenvalues that `samples` independent draws of a round Gaussian would not show are
+    believed, and shrunk to what a spike that shows so must be (Baik, Ben Arous and Peche's
+    relation). The frame is then stretched half of the way, on the scale of logarithms: the
+    geometric mean of the draws' covariance and the inverse curvature is the metric whose Gaussian
+    has scores closest to the target's (least Fisher divergence). The whole way costs step size.
 
     Args:
         frame: the frame.
@@ -110,7 +112,8 @@ def widened(frame: Frame, covariance: Tensor, centre: Tensor, samples: float) ->
     edge = (1 + ratio.sqrt()).square().clamp(min=SMALLEST_SPIKE)
     half = 0.5 * (values + 1 - ratio)
     spikes = half + (half.square() - values).clamp(min=0).sqrt()
-    stretch = torch.where(values > edge, spikes.clamp(min=1), 1.0).sqrt()
+    # Of a deviation, half of the way is the fourth root of the variance.
+    stretch = torch.where(values > edge, spikes.clamp(min=1), 1.0) ** 0.25
     out = (vectors * stretch[:, None]) @ vectors.mT
     back = (vectors / stretch[:, None]) @ vectors.mT
     kind = frame.root.dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -52,9 +53,9 @@ class Warmup:
     """
 
     climb_steps: int = 100
-    windows: tuple[int, ...] = (10, 15, 20)
-    stretches: tuple[int, ...] = ()
-    acceptance: float = 0.8
+    windows: tuple[int, ...] = (10, 15)
+    stretches: tuple[int, ...] = (15, 20)
+    acceptance: float = 0.65
     trajectory: float = 2.2
     most_turns: int = 40
     jumps: bool = True
@@ -93,7 +94,8 @@ class Warmup:
         frame = None
         for index, length in enumerate(self.windows + self.stretches):
             if frame is None or index < len(self.windows):
-                precision = pullback(target.encode, state.position, holes, information)
+                whitened = partial(target.whitened, information=information)
+                precision = pullback(whitened, state.position, holes)
                 frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
                 spent += holes.places.shape[1]
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +25,10 @@ class Incomplete:
     """Rows of values of which some are seen.
 
     Attributes:
-        values: `(rows, *event)`; holes hold 0, which nothing reads.
+        values: `(rows, *event)`; holes hold 0, which nothing reads, or a reading.
         observed: bool, same shape; True = seen.
+        noise: same shape, or None for none: where positive, the entry is a hole of which there is a
+            reading, with a normal error of this deviation.
 
     Example:
         >>> data = Incomplete.of([[1.0, float("nan")]])
@@ -35,12 +38,14 @@ class Incomplete:
 
     values: Tensor
     observed: Tensor
+    noise: Tensor | None = None
 
     @classmethod
     def of(
         cls,
         x: Any,
         observed: Any = None,
+        noise: Any = None,
         *,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
@@ -55,6 +60,10 @@ class Incomplete:
         if not bool(torch.isfinite(inside).all()):
             place = _place(~torch.isfinite(inside).cpu().numpy())
             raise DataError(f"x is too large for {dtype} at {place}: rescale it, or use float64")
+        if noise is not None:
+            error = torch.as_tensor(_deviations(noise, seen)).to(device=device, dtype=dtype)
+            exact = torch.as_tensor(seen, device=device) & (error == 0)
+            return cls(inside, exact, error if bool((error > 0).any()) else None)
         # A copy, as `values` are: the caller may go on to write into the array.
         return cls(inside, torch.as_tensor(seen.copy(), device=device))
 
@@ -67,15 +76,39 @@ class Incomplete:
         """Return `(y_M; x_O)`: `y` with its observed entries replaced by the observed values."""
         return torch.where(self.observed, self.values, y)
 
+    def with_readings(self, y: Tensor) -> Tensor:
+        """Return `y` with everything put in that was seen, exactly or not: where to start."""
+        seen = self.observed if self.noise is None else self.observed | (self.noise > 0)
+        return torch.where(seen, self.values, y)
+
+    def log_likelihood(self, y: Tensor) -> Tensor | float:
+        """Return `log p(readings | y)`, `(rows,)` in float64; 0 if every value is exact."""
+        if self.noise is None:
+            return 0.0
+        scale = self._scale().double()
+        terms = 0.5 * self.errors(y).double().square() + (scale * math.sqrt(2 * math.pi)).log()
+        return -torch.where(self.noise > 0, terms, 0.0).flatten(1).sum(1)
+
+    def errors(self, y: Tensor) -> Tensor:
+        """Return the readings' errors if `y` is true, in deviations; 0 where nothing was read."""
+        if self.noise is None:
+            return torch.zeros_like(y)
+        return torch.where(self.noise > 0, (y - self.values) / self._scale(), 0.0)
+
+    def _scale(self) -> Tensor:
+        """Return the deviations, 1 where there is none: a gradient must not divide by 0."""
+        assert self.noise is not None
+        return torch.where(self.noise > 0, self.noise, 1.0)
+
     def select(self, rows: slice | Tensor) -> Incomplete:
         """Return some of the rows."""
-        return Incomplete(self.values[rows], self.observed[rows])
+        noise = None if self.noise is None else self.noise[rows]
+        return Incomplete(self.values[rows], self.observed[rows], noise)
 
     def repeat(self, times: int) -> Incomplete:
         """Return every row `times` times in a row: a batch with one place per chain."""
-        return Incomplete(
-            self.values.repeat_interleave(times, 0), self.observed.repeat_interleave(times, 0)
-        )
+        parts = (self.values, self.observed, self.noise)
+        return Incomplete(*(None if p is None else p.repeat_interleave(times, 0) for p in parts))
 
 
 def checked(x: Any, observed: Any = None) -> tuple[Array, NDArray[np.bool_]]:
@@ -94,6 +127,32 @@ def checked(x: Any, observed: Any = None) -> tuple[Array, NDArray[np.bool_]]:
     )
     _refuse(np.isinf(values) & seen, "is infinite", "mark it missing (NaN) or give a finite value")
     return values, seen
+
+
+def _deviations(noise: Any, seen: NDArray[np.bool_]) -> Array:
+    """Return the readings' deviations, in the shape of `seen`, 0 where nothing was read."""
+    try:
+        spread = np.broadcast_to(np.asarray(noise, dtype=np.float64), seen.shape)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"noise must be one standard deviation, one for each column, or one for each value of "
+            f"x (shape {seen.shape}); got {_shape(noise)}"
+        ) from error
+    wrong = seen & ~(np.isfinite(spread) & (spread >= 0))
+    if wrong.any():
+        found = spread[tuple(np.argwhere(wrong)[0])]
+        raise DataError(
+            f"noise must be a standard deviation, 0 or more; got {found} at {_place(wrong)}: 0 says "
+            f"that a value is exact"
+        )
+    return np.where(seen, spread, 0.0)
+
+
+def _shape(x: Any) -> str:
+    try:
+        return f"shape {np.shape(x)}"
+    except ValueError:
+        return "rows of different widths"
 
 
 def _floating(x: Any) -> Array:

@@ -32,7 +32,13 @@ _CONTEXT_MISSING = "this flow needs a context: pass context=..., one per row"
 
 
 def condition(
-    flow: Any, x: Any, observed: Any = None, context: Any = None, *, check: bool = True
+    flow: Any,
+    x: Any,
+    observed: Any = None,
+    context: Any = None,
+    *,
+    noise: Any = None,
+    check: bool = True,
 ) -> Conditional:
     """Return the conditional distribution of a flow given what is observed in each row of `x`.
 
@@ -41,10 +47,13 @@ def condition(
         x: `(rows, *event)`, floating; NaN marks the holes when `observed` is not given.
         observed: bool, shape of `x`, True = seen; `x` is not read where it is False.
         context: `(rows, ...)`, one context per row, for a flow built with one.
+        noise: standard deviation of the normal error that values were read with: one number, one
+            for each column, or one for each value; 0 for exact ones. What was read with an error is
+            sampled, too: draws are of the true values.
         check: test on a few of the flow's own samples that it keeps its promises.
 
     Raises:
-        DataError: when `x`, `observed` or `context` cannot be what was meant, naming the row.
+        DataError: when `x`, `observed`, `context` or `noise` cannot be what was meant, naming the row.
         BrokenFlow: when the flow breaks a promise, in words.
 
     Example:
@@ -58,7 +67,7 @@ def condition(
     flow = adapt(flow)
     values, seen = checked(x, observed)
     where = home(flow)
-    data = Incomplete.of(values, seen, dtype=where.dtype, device=where.device)
+    data = Incomplete.of(values, seen, noise, dtype=where.dtype, device=where.device)
     contexts = _contexts(flow, context, data)
     # A copy: the caller may change theirs between two calls of sample.
     conditional = Conditional(flow, values.copy(), data, contexts)
@@ -173,7 +182,7 @@ class Conditional:
         """Return `log p(x_M | x_O)` of every row: the joint density over the evidence.
 
         Args:
-            x: complete rows, shape of the data; their observed entries are not read.
+            x: complete rows, shape of the data; entries observed exactly are not read.
             random_state: a seed for the evidence.
             **options: `particles` and `stages`, as for `log_evidence`.
         """
@@ -186,8 +195,12 @@ class Conditional:
             raise DataError(f"x has a hole at row {int(gaps.nonzero()[0])}: give complete rows")
         flow = self.flow_for(torch.arange(self.data.rows, device=gaps.device), 1)
         with torch.no_grad():
-            joint = log_prob(flow, self.data.project(full.values)).cpu().numpy()
-        return joint - self.log_evidence(random_state=random_state, **options).log_evidence
+            completed = self.data.project(full.values)
+            joint = log_prob(flow, completed) + self.data.log_likelihood(completed)
+        return (
+            joint.cpu().numpy()
+            - self.log_evidence(random_state=random_state, **options).log_evidence
+        )
 
     def batch(self, rows: Tensor, chains: int) -> Batch:
         """Return some rows, `chains` times each, as a method works on them."""

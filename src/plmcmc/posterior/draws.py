@@ -45,6 +45,10 @@ class Draws:
         """Return the conditional mean `(rows, *event)` over chains and draws."""
         return self._settled(self.values.mean((0, 1), dtype=np.float64))
 
+    def std(self) -> NDArray[np.float64]:
+        """Return the conditional standard deviation `(rows, *event)`; 0 where observed."""
+        return np.where(self.observed, 0.0, self.values.std((0, 1), dtype=np.float64))
+
     def quantile(self, q: float | list[float]) -> Array:
         """Return conditional quantiles `(rows, *event)`, or one such array per `q`."""
         flat = self.values.reshape(-1, *self.values.shape[2:])

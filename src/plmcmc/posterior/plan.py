@@ -26,7 +26,7 @@ from plmcmc.chains import (
     run,
     start_of,
 )
-from plmcmc.data import DataError
+from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import BrokenFlow
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
@@ -82,7 +82,7 @@ class Plan:
         conditional = self.conditional
         return {
             "flow": described(conditional.flow),
-            "data": fingerprint(conditional.data.values, conditional.data.observed),
+            "data": fingerprint(*_present(conditional.data)),
             "context": "" if conditional.context is None else fingerprint(conditional.context),
             "schedule": described(self.schedule),
             "chains": str(self.chains),
@@ -91,6 +91,10 @@ class Plan:
             "start": described(self.start),
             "seed": str(self.seed),
         }
+
+
+def _present(data: Incomplete) -> list[Tensor]:
+    return [part for part in (data.values, data.observed, data.noise) if part is not None]
 
 
 @dataclass(frozen=True)

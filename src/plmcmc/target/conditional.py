@@ -46,11 +46,21 @@ class ConditionalTarget:
         completion, log_slope = self._complete(position)
         z, log_det = self.flow.to_latent(completion)
         log_density = self.flow.latent_log_prob(z).double() + log_det.double() + log_slope
+        log_density = log_density + self.data.log_likelihood(completion)
         return Point(completion if self.warp is None else position, completion, log_density)
 
-    def encode(self, position: Tensor) -> Tensor:
-        """Return the latents of the completed rows."""
-        return self.flow.to_latent(self._complete(position)[0])[0]
+    def whitened(self, position: Tensor, information: Tensor) -> Tensor:
+        """Return numbers `(rows, *)` whose squares, halved, sum to about minus the log-density.
+
+        The latents, by the root of their Fisher information, and the readings' errors in units of
+        their deviation.
+        """
+        completion = self._complete(position)[0]
+        z = self.flow.to_latent(completion)[0].flatten(1)
+        z = z * information.sqrt().to(z.dtype)
+        if self.data.noise is None:
+            return z
+        return torch.cat([z, self.data.errors(completion).flatten(1)], 1)
 
     def _complete(self, position: Tensor) -> tuple[Tensor, Tensor | float]:
         if self.warp is None:

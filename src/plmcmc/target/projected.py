@@ -39,6 +39,7 @@ class ProjectedLatentTarget:
         log_density = (
             self.auxiliary.log_prob(y, self.data)
             + log_prob(self.flow, completion)
+            + self.data.log_likelihood(completion)
             + log_det.double()
         )
         return Point(position, completion, log_density)

@@ -1,0 +1,127 @@
+"""Values read with an error: sampled too, exactly, and the limit of no error is the exact case."""
+
+import numpy as np
+import pytest
+import torch
+
+import plmcmc
+from exact import shaken
+from plmcmc.adaptation import Warmup
+from plmcmc.data import DataError, Incomplete
+from plmcmc.flows import Linear, RealNVP, log_prob
+
+COVARIANCE = torch.tensor([[1.0, 0.8, 0.3], [0.8, 2.0, 0.5], [0.3, 0.5, 1.5]]).double()
+MEAN = torch.tensor([0.5, -1.0, 2.0]).double()
+X = np.array([[1.2, 0.4, np.nan], [np.nan, -3.0, 2.5], [0.1, 0.2, 0.3]])
+NOISE = np.array([0.7, 0.4, 0.0])
+
+
+def linear():
+    return Linear.of_moments(MEAN, COVARIANCE).double()
+
+
+def closed_form(x, noise):
+    """Return mean, covariance and evidence of a Gaussian row of which readings are `x`."""
+    seen = ~np.isnan(x)
+    covariance, mean = COVARIANCE.numpy(), MEAN.numpy()
+    inner = covariance[np.ix_(seen, seen)] + np.diag(noise[seen] ** 2)
+    gain = covariance[:, seen] @ np.linalg.inv(inner)
+    off = x[seen] - mean[seen]
+    evidence = -0.5 * (
+        off @ np.linalg.solve(inner, off) + np.linalg.slogdet(2 * np.pi * inner).logabsdet
+    )
+    return mean + gain @ off, covariance - gain @ covariance[seen], evidence
+
+
+@pytest.mark.parametrize("method", ["auto", "elliptical"])
+def test_moments_are_those_of_the_closed_form(method):
+    draws = plmcmc.condition(linear(), X, noise=NOISE).sample(
+        800, chains=4, method=method, random_state=0
+    )
+    flat = draws.values.reshape(-1, *X.shape)
+    worth = np.nan_to_num(draws.ess(), nan=1.0)
+    for row in range(len(X)):
+        mean, covariance, _ = closed_form(X[row], NOISE)
+        spread = np.sqrt(np.diag(covariance).clip(0))
+        free = ~draws.observed[row]
+        assert free.tolist() == (np.isnan(X[row]) | (NOISE > 0)).tolist()
+        error = spread / np.sqrt(worth[row])
+        assert (np.abs(flat[:, row].mean(0) - mean) <= 4.5 * error + 1e-12).all()
+        found = draws.std()[row][free] / spread[free]
+        assert (np.abs(found - 1) < 4.5 / np.sqrt(worth[row][free])).all()
+        # What was read exactly stays, to the last bit.
+        assert (flat[:, row][:, ~free] == X[row][~free]).all()
+
+
+def test_the_metric_knows_the_errors():
+    # Exact turns in the right metric: every proposal is accepted.
+    draws = plmcmc.condition(linear(), X, noise=NOISE).sample(
+        200, method=plmcmc.methods.Pullback(Warmup(jumps=False)), random_state=0
+    )
+    assert draws.acceptance.min() > 0.95
+
+
+def test_the_evidence_and_the_conditional_density_know_them_too():
+    posterior = plmcmc.condition(linear(), X, noise=NOISE)
+    found = posterior.log_evidence(random_state=0)
+    expected = np.array([closed_form(row, NOISE)[2] for row in X])
+    assert (np.abs(found.log_evidence - expected) <= 4 * found.standard_error + 1e-6).all()
+    x = np.where(np.isnan(X), 0.0, X) + 0.1
+    density = posterior.log_prob(x, random_state=0)
+    for row in range(len(X)):
+        mean, covariance, _ = closed_form(X[row], NOISE)
+        free = np.isnan(X[row]) | (NOISE > 0)
+        off, inner = (x[row] - mean)[free], covariance[np.ix_(free, free)]
+        wanted = -0.5 * (
+            off @ np.linalg.solve(inner, off) + np.linalg.slogdet(2 * np.pi * inner).logabsdet
+        )
+        assert abs(density[row] - wanted) <= 4 * found.standard_error[row] + 1e-6
+
+
+def test_small_errors_come_near_the_exact_case_and_none_is_it():
+    flow = shaken(RealNVP(3, width=16, random_state=0).double(), 0.5)
+    exact = plmcmc.condition(flow, X).sample(400, random_state=0)
+    none = plmcmc.condition(flow, X, noise=0.0).sample(400, random_state=0)
+    assert (none.values == exact.values).all()
+    assert (none.observed == exact.observed).all()
+    near = plmcmc.condition(flow, X, noise=1e-3).sample(400, random_state=1)
+    seen = exact.observed
+    assert np.abs(near.mean() - X)[seen].max() < 1e-3
+    assert np.abs(near.std()[seen] / 1e-3 - 1).max() < 0.15
+    error = exact.std() * np.sqrt(1 / exact.ess() + 1 / near.ess())
+    assert (np.abs(near.mean() - exact.mean()) < 4.5 * error)[~seen].all()
+
+
+def test_on_a_curved_flow_draws_follow_the_quadrature():
+    flow = shaken(RealNVP(2, width=16, random_state=1).double(), 0.7)
+    x = np.array([[0.8, np.nan]])
+    draws = plmcmc.condition(flow, x, noise=[0.5, 0.0]).sample(500, chains=4, random_state=0)
+    grid = torch.linspace(-8, 8, 321).double()
+    points = torch.cartesian_prod(grid, grid)
+    data = Incomplete.of(x.repeat(len(points), 0), None, [0.5, 0.0], dtype=torch.float64)
+    with torch.no_grad():
+        weights = (log_prob(flow, points) + data.log_likelihood(points)).softmax(0)
+    mean = weights @ points
+    spread = (weights @ (points - mean).square()).sqrt().numpy()
+    error = spread / np.sqrt(draws.ess()[0])
+    assert (np.abs(draws.mean()[0] - mean.numpy()) < 4.5 * error).all()
+    assert (np.abs(draws.std()[0] / spread - 1) < 9 / np.sqrt(draws.ess()[0])).all()
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        (-1.0, "noise must be a standard deviation, 0 or more; got -1.0 at row 0, column 0"),
+        ([0.1, np.nan, 0.1], "got nan at row 0, column 1: 0 says that a value is exact"),
+        ([0.1, 0.2], r"one for each value of x \(shape \(3, 3\)\); got shape \(2,\)"),
+        ("small", r"noise must be one standard deviation, .*; got shape \(\)"),
+    ],
+)
+def test_what_is_no_deviation_is_refused(noise, message):
+    with pytest.raises(DataError, match=message):
+        plmcmc.condition(linear(), X, noise=noise)
+
+
+def test_where_nothing_was_read_the_noise_is_not_read_either():
+    noise = np.where(np.isnan(X), np.nan, 0.5)
+    assert plmcmc.condition(linear(), X, noise=noise).data.noise is not None
