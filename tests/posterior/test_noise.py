@@ -54,11 +54,11 @@ def test_moments_are_those_of_the_closed_form(method):
 
 
 def test_the_metric_knows_the_errors():
-    # Exact turns in the right metric: every proposal is accepted.
+    # Exact turns in the right metric; in one that leaves the errors out, .78 are accepted.
     draws = plmcmc.condition(linear(), X, noise=NOISE).sample(
-        200, method=plmcmc.methods.Pullback(Warmup(jumps=False)), random_state=0
+        60, chains=16, method=plmcmc.methods.Pullback(Warmup(jumps=False)), random_state=0
     )
-    assert draws.acceptance.min() > 0.95
+    assert draws.acceptance.mean(0).min() > 0.95
 
 
 def test_the_evidence_and_the_conditional_density_know_them_too():

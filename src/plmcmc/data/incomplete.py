@@ -142,8 +142,8 @@ def _deviations(noise: Any, seen: NDArray[np.bool_]) -> Array:
     if wrong.any():
         found = spread[tuple(np.argwhere(wrong)[0])]
         raise DataError(
-            f"noise must be a standard deviation, 0 or more; got {found} at {_place(wrong)}: 0 says "
-            f"that a value is exact"
+            f"noise must be a standard deviation, 0 or more; got {found} at {_place(wrong)}: "
+            f"0 says that a value is exact"
         )
     return np.where(seen, spread, 0.0)
 

@@ -53,7 +53,7 @@ def condition(
         check: test on a few of the flow's own samples that it keeps its promises.
 
     Raises:
-        DataError: when `x`, `observed`, `context` or `noise` cannot be what was meant, naming the row.
+        DataError: when an array cannot be what was meant, naming the row.
         BrokenFlow: when the flow breaks a promise, in words.
 
     Example:
