@@ -22,6 +22,7 @@ from plmcmc.kernels import (
     OneCoordinate,
     Perturb,
     Resample,
+    Scaled,
     UnadjustedLangevin,
 )
 from plmcmc.target import ConditionalTarget, ProjectedLatentTarget, Warp
@@ -29,6 +30,11 @@ from plmcmc.target import ConditionalTarget, ProjectedLatentTarget, Warp
 
 def latent(flow, data):
     return ProjectedLatentTarget(flow, data, AUXILIARY)
+
+
+def by_row(data):
+    """Steps that differ from row to row."""
+    return torch.linspace(0.2, 0.6, len(data.values)).double()
 
 
 def gibbs(flow, data):
@@ -63,6 +69,13 @@ def warped(flow, data):
     return replace(plain, target=ConditionalTarget(flow, data, warp))
 
 
+def latent_hamiltonian(flow, data):
+    rows = len(data.values)
+    steps = torch.linspace(0.2, 0.5, rows).double()
+    units = Scaled(rows, torch.linspace(0.8, 1.3, FEATURES).double())
+    return Hamiltonian(latent(flow, data), units, steps, 2 + torch.arange(rows) % 4)
+
+
 def jump(flow, data):
     return Jump(ConditionalTarget(flow, data), frame(data))
 
@@ -75,6 +88,10 @@ EXACT = {
     ),
     "crank-nicolson": lambda f, d: Metropolis(latent(f, d), CrankNicolson(0.4, 1.2)),
     "elliptical": lambda f, d: EllipticalSlice(latent(f, d)),
+    "latent-hmc": latent_hamiltonian,
+    "perturb-by-row": lambda f, d: Metropolis(latent(f, d), Perturb(by_row(d))),
+    "crank-nicolson-by-row": lambda f, d: Metropolis(latent(f, d), CrankNicolson(by_row(d), 1.2)),
+    "mala-by-row": lambda f, d: Langevin(ConditionalTarget(f, d), by_row(d)),
     "latent-mala": lambda f, d: Langevin(latent(f, d), 0.5),
     "data-metropolis": lambda f, d: Metropolis(ConditionalTarget(f, d), Perturb(0.3)),
     "data-mala": lambda f, d: Langevin(ConditionalTarget(f, d), 0.4),

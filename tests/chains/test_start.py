@@ -133,6 +133,11 @@ class TestFromObserved:
             FromObserved()(Linear(1), Incomplete(data.values, observed), streams(4))
 
 
+def close(found, expected):
+    # Coordinates are warped, and a start goes there and back.
+    return np.allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 class TestGiven:
     X = np.array([[1.0, np.nan, np.nan], [np.nan, 2.0, np.nan], [1.0, 2.0, 3.0], [np.nan, 0, 0]])
 
@@ -148,24 +153,24 @@ class TestGiven:
     def test_one_per_row(self):
         given = torch.arange(12.0).reshape(4, 3).double()
         expected = np.where(np.isnan(self.X), given.numpy(), self.X)
-        assert np.array_equal(self.started(given), np.stack([expected] * 2))
+        assert close(self.started(given), np.stack([expected] * 2))
 
     def test_one_per_row_and_chain(self):
         given = torch.arange(24.0).reshape(2, 4, 3).double()
         expected = np.where(np.isnan(self.X), given.numpy(), self.X)
-        assert np.array_equal(self.started(given), expected)
+        assert close(self.started(given), expected)
 
     def test_rows_keep_their_starts_in_later_chunks(self):
         x = np.full((150, 3), np.nan)
         x[::7] = 1.0
         given = torch.arange(450.0).reshape(150, 3).double() / 100
         expected = np.where(np.isnan(x), given.numpy(), x)
-        assert np.array_equal(self.started(given, x=x, chunk_rows=64)[1], expected)
+        assert close(self.started(given, x=x, chunk_rows=64)[1], expected)
 
     def test_arrays_of_numpy(self, tmp_path):
         given = np.arange(12.0).reshape(4, 3)
         expected = np.where(np.isnan(self.X), given, self.X)
-        assert np.array_equal(self.started(given, checkpoint=tmp_path / "run")[0], expected)
+        assert close(self.started(given, checkpoint=tmp_path / "run")[0], expected)
 
     def test_what_it_says_of_observed_entries_is_not_read(self):
         given = torch.where(torch.as_tensor(self.X).isnan(), 1.0, torch.nan)

@@ -36,6 +36,10 @@ def with_holes(rows, *event, rate=0.5, seed=0, dtype=np.float64):
     return x
 
 
+# Nothing is left to tune.
+SETTLED = methods.CrankNicolson(step=0.5, auxiliary=NormalAuxiliary(0.5))
+
+
 def sample(flow, x, *, draws=4, chains=2, warmup=2, random_state=0, context=None, **options):
     """Draw a few completions, not asking whether they have converged."""
     with quiet():
@@ -102,8 +106,8 @@ class TestShapes:
 
     def test_warmup_is_as_long_as_the_rest_by_default(self):
         x = with_holes(3, 4)
-        default = sample(curved(), x, draws=5, thin=2, warmup=None, method="pcn")
-        stated = sample(curved(), x, draws=5, thin=2, warmup=10, method="pcn")
+        default = sample(curved(), x, draws=5, thin=2, warmup=None, method=SETTLED)
+        stated = sample(curved(), x, draws=5, thin=2, warmup=10, method=SETTLED)
         assert same_bits(default.values, stated.values)
         assert default.passes == 2 * 20
 
@@ -268,7 +272,7 @@ class TestNothingMissing:
         posterior = plmcmc.condition(flow, x)
         flow.forget()
         with quiet():
-            draws = posterior.sample(4, chains=3, method="pcn", random_state=0)
+            draws = posterior.sample(4, chains=3, method=SETTLED, random_state=0)
         assert set(flow.rows) == {3 * 7}
         assert (draws.values[:, :, [1, 2, 5]] == 0.25).all()
         assert (np.isnan(draws.acceptance) == np.isin(np.arange(10), [1, 2, 5])).all()
@@ -282,12 +286,13 @@ class TestNothingMissing:
         assert same_bits(np.ascontiguousarray(among[:, :, kept]), alone)
 
     @pytest.mark.filterwarnings("error")
-    def test_nothing_missing_at_all(self):
+    @pytest.mark.parametrize("method", ["auto", "elliptical"])
+    def test_nothing_missing_at_all(self, method):
         flow = Watched(curved())
         x = np.random.default_rng(0).normal(size=(5, 4))
         posterior = plmcmc.condition(flow, x)
         flow.forget()
-        draws = posterior.sample(6, method="elliptical")
+        draws = posterior.sample(6, method=method)
         assert not flow.calls
         assert draws.passes == 0
         assert same_bits(draws.values, np.broadcast_to(x, (4, 6, 5, 4)).copy())
@@ -382,17 +387,16 @@ class TestContext:
     X[:, 1] = np.nan
     CONTEXT = np.random.default_rng(5).normal(size=(8, 2))
 
-    @pytest.mark.parametrize("method", EXACT)
+    @pytest.mark.parametrize("method", [*EXACT, SETTLED])
     def test_a_row_gets_its_own_context(self, method):
         one = sample(contextual(), self.X, context=self.CONTEXT, method=method)
         changed = self.CONTEXT.copy()
         changed[3] += 1.0
         other = sample(contextual(), self.X, context=changed, method=method)
         same = (one.values == other.values).all((0, 1, 3))
-        if method in ("gibbs", "auto"):
-            # They ask the flow about all its contexts before they start.
-            assert not same[3]
-        else:
+        assert not same[3]
+        if method in ("metropolis", SETTLED):
+            # The others ask the flow about its contexts before they start.
             assert same.tolist() == [row != 3 for row in range(8)]
 
     def test_means_follow_the_contexts(self):
@@ -469,7 +473,15 @@ class TestPasses:
 
     def test_warmup_is_counted(self):
         flow = curved()
-        assert sample(flow, self.X, draws=4, warmup=7, method="pcn").passes == 2 * 11
+        assert sample(flow, self.X, draws=4, warmup=7, method=SETTLED).passes == 2 * 11
+
+    def test_tuning_is_counted(self):
+        # Of 8 steps of warm-up, 2 choose the auxiliary at 3 passes each, and 2 the step.
+        assert sample(curved(), self.X, draws=4, warmup=8, method="pcn").passes == 2 * 3 + 2 * 10
+        # Without a step to tune, 6 are left; without anything, all.
+        given = methods.CrankNicolson(step=0.5)
+        assert sample(curved(), self.X, draws=4, warmup=8, method=given).passes == 2 * 3 + 2 * 10
+        assert sample(curved(), self.X, draws=4, warmup=8, method=SETTLED).passes == 2 * 12
 
 
 class TestArguments:
@@ -572,10 +584,10 @@ class TestCheckpoint:
         assert same_bits(resumed.values, straight.values)
 
     def test_work_is_not_done_twice(self, tmp_path):
-        self.killed(tmp_path / "run", 36, method="pcn", random_state=0)
+        self.killed(tmp_path / "run", 36, method=SETTLED, random_state=0)
         flow, undisturbed = self.flow(), self.flow()
-        sample(undisturbed, self.X, method="pcn", **self.OPTIONS)
-        sample(flow, self.X, method="pcn", checkpoint=tmp_path / "run", **self.OPTIONS)
+        sample(undisturbed, self.X, method=SETTLED, **self.OPTIONS)
+        sample(flow, self.X, method=SETTLED, checkpoint=tmp_path / "run", **self.OPTIONS)
         # The 10 steps of the first chunk, and of the second the 3 before its one save.
         assert undisturbed.calls["to_latent"] - flow.calls["to_latent"] == 10 + 3
 

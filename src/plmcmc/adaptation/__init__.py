@@ -1,7 +1,9 @@
 """In: a target and starts. Out: a tuned, frozen kernel, and states to go on from."""
 
+from plmcmc.adaptation.auxiliary import chosen_auxiliary
 from plmcmc.adaptation.climb import climb
 from plmcmc.adaptation.metric import MetricWarning, pullback
+from plmcmc.adaptation.step_size import tune
 from plmcmc.adaptation.survey import Survey, latent_information, marginal_warp, survey
 from plmcmc.adaptation.warmup import Tuned, Warmup
 
@@ -10,9 +12,11 @@ __all__ = [
     "Survey",
     "Tuned",
     "Warmup",
+    "chosen_auxiliary",
     "climb",
     "latent_information",
     "marginal_warp",
     "pullback",
     "survey",
+    "tune",
 ]

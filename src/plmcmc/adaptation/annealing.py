@@ -32,7 +32,9 @@ def anneal(
         stages: steps from the Gaussian to the conditional.
     """
     frame = kernel.frame
-    u = frame.holes.gather(streams.normal(state.position))
+    if not isinstance(frame, Frame):
+        raise TypeError(f"walkers start from a frame of the holes, not {type(frame).__name__}")
+    u = frame.gather(streams.normal(state.position))
     state = differentiated(kernel.target, frame.outward(u, state.position))
     gaussian = _gaussian(frame)
     log_weight = torch.zeros_like(state.log_density)

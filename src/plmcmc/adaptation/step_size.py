@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from plmcmc.kernels import Kernel, State
+from plmcmc.rng import Streams
 
 # Beyond this angle a turn goes so far round that larger steps gain nothing.
 LARGEST = 1.4
@@ -47,3 +51,42 @@ class StepSize(NamedTuple):
         weight = count**-_FORGETTING
         log_mean = weight * log_step + (1 - weight) * self.log_mean
         return StepSize(log_step, log_mean, error, self.anchor, count)
+
+
+class Stepped(NamedTuple):
+    """Where chains are after tuning, the steps to keep, and what it cost."""
+
+    state: State
+    step_size: Tensor
+    passes: int
+
+
+def tune(
+    kernel_of: Callable[[Tensor], Kernel],
+    state: State,
+    step_size: Tensor,
+    streams: Streams,
+    *,
+    wanted: float,
+    length: int,
+    watch: Callable[[int, State], None] = lambda step, state: None,
+) -> Stepped:
+    """Run chains while tuning each row's step to a mean acceptance probability.
+
+    Args:
+        kernel_of: makes the kernel with steps `(rows,)`.
+        state: where the chains are, those of a row side by side.
+        step_size: `(rows,)`, to begin with.
+        streams: random numbers.
+        wanted: the mean acceptance probability.
+        length: steps to run.
+        watch: told each step's number and where it led.
+    """
+    tuning, passes = StepSize.start(step_size), 0
+    for step in range(length):
+        state, info = kernel_of(tuning.log_step.exp()).step(state, streams)
+        rates = info.log_ratio.clamp(max=0).exp().reshape(len(step_size), -1)
+        tuning = tuning.update(rates.mean(1), wanted)
+        passes += info.passes
+        watch(step, state)
+    return Stepped(state, tuning.log_mean.exp(), passes)

@@ -27,10 +27,12 @@ class Survey(NamedTuple):
     Attributes:
         information: Fisher information of each latent coordinate.
         warp: coordinates in which each entry's marginal is nearly standard normal.
+        spread: deviation of each entry.
     """
 
     information: Tensor
     warp: Warp
+    spread: Tensor
 
 
 def survey(flow: Flow, rows: int, generator: Generator) -> Survey:
@@ -38,7 +40,18 @@ def survey(flow: Flow, rows: int, generator: Generator) -> Survey:
     information = latent_information(flow, rows, [generator] * max(1, LATENTS // rows))
     with torch.no_grad():
         parts = [sample(flow, rows, generator) for _ in range(max(1, SAMPLES // rows))]
-    return Survey(information, marginal_warp(torch.cat(parts)))
+    samples = _finite(torch.cat(parts))
+    return Survey(information, marginal_warp(samples), _spread(samples))
+
+
+def _finite(samples: Tensor) -> Tensor:
+    return samples[torch.isfinite(samples).flatten(1).all(1)].double()
+
+
+def _spread(samples: Tensor) -> Tensor:
+    """Return each entry's deviation, and not 0 for a constant one."""
+    spread = samples.std(0)
+    return spread.clamp(min=1e-6 * float(1 + spread.max()))
 
 
 def latent_information(flow: Flow, rows: int, generators: Sequence[Generator]) -> Tensor:
@@ -79,9 +92,8 @@ def marginal_warp(samples: Tensor) -> Warp:
 
     Entries that a normal describes as well keep a plain shift and scale.
     """
-    samples = samples[torch.isfinite(samples).flatten(1).all(1)].double()
-    mean, scale = samples.mean(0), samples.std(0)
-    scale = scale.clamp(min=1e-6 * float(1 + scale.max()))
+    samples = _finite(samples)
+    mean, scale = samples.mean(0), _spread(samples)
     whitened = (samples - mean) / scale
     fitted = _fitted(whitened)
     plain = Warp(*(torch.tensor(n).double().expand_as(mean).to(mean) for n in (0, 1, 0, 1)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ from plmcmc.adaptation.metric import (
     widened,
 )
 from plmcmc.adaptation.pool import Pool
-from plmcmc.adaptation.step_size import StepSize
+from plmcmc.adaptation.step_size import Stepped, tune
 from plmcmc.kernels import Cycle, GradientState, Hamiltonian, Holes, Jump, Kernel
 from plmcmc.kernels.base import finite_start
 from plmcmc.rng import Streams
@@ -87,6 +87,8 @@ class Warmup:
             information: Fisher information of the latent coordinates.
             streams: random numbers.
         """
+        if not self.windows or min(self.windows + self.stretches) < 1:
+            raise ValueError(f"a warm-up needs windows of at least one trajectory each; got {self}")
         state = finite_start(climb(target, y, steps=self.climb_steps))
         spent = 3 * (self.climb_steps + 1)
         pool = Pool.of(holes.gather(state.position))
@@ -101,30 +103,34 @@ class Warmup:
             else:
                 frame = widened(frame, pool.covariance, pool.mean, pool.draws * INDEPENDENT)
             kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))
-            state, steps, pool, passes = self._window(kernel, state, length, streams)
+            (state, steps, passes), pool = self._window(kernel, state, length, streams)
             spent += passes
-        if frame is None:
-            raise ValueError("a warm-up needs at least one window")
+        assert frame is not None
         kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))
-        return Tuned(self._with_jumps(kernel, pool), state, spent)
+        return Tuned(self._with_jumps(kernel, target, holes, pool), state, spent)
 
     def _window(
         self, kernel: Hamiltonian, state: GradientState, length: int, streams: Streams
-    ) -> tuple[GradientState, Tensor, Pool, int]:
+    ) -> tuple[Stepped, Pool]:
         """Run one window; pool its second half."""
-        tuning, pool, passes = StepSize.start(kernel.step_size), None, 0
-        for step in range(length):
-            trial = replace(kernel, step_size=tuning.log_step.exp())
-            state, info = trial.step(state, streams)
-            rates = info.log_ratio.clamp(max=0).exp().reshape(len(tuning.log_step), -1)
-            tuning = tuning.update(rates.mean(1), self.acceptance)
-            passes += info.passes
+        pools: list[Pool] = []
+
+        def watch(step: int, state: GradientState) -> None:
             if step >= length // 2:
-                seen = Pool.of(kernel.frame.holes.gather(state.position))
-                pool = seen if pool is None else pool.add(seen)
-        if pool is None:
-            raise ValueError("a window needs at least one trajectory")
-        return state, tuning.log_mean.exp(), pool, passes
+                pools.append(Pool.of(kernel.frame.gather(state.position)))
+                # Two at a time: a covariance for each step would fill the memory.
+                pools[:] = [reduce(Pool.add, pools)]
+
+        stepped = tune(
+            lambda steps: replace(kernel, step_size=steps),
+            state,
+            kernel.step_size,
+            streams,
+            wanted=self.acceptance,
+            length=length,
+            watch=watch,
+        )
+        return stepped, pools[0]
 
     def _turns(self, steps: Tensor, streams: Streams) -> Tensor:
         """Turns that make up a trajectory, one number per block: the batch waits for the longest.
@@ -136,12 +142,12 @@ class Warmup:
         turns = torch.stack(wanted).ceil().long().clamp(1, self.most_turns)
         return turns.repeat_interleave(sizes)
 
-    def _with_jumps(self, kernel: Hamiltonian, pool: Pool) -> Kernel:
+    def _with_jumps(
+        self, kernel: Hamiltonian, target: ConditionalTarget, holes: Holes, pool: Pool
+    ) -> Kernel:
         """Add jumps across the region that the row's chains have found."""
-        holes = kernel.frame.holes
         if not self.jumps:
             return kernel
-        wide = frame_of_covariance(
-            self.widening**2 * pool.covariance, pool.mean.to(kernel.frame.centre.dtype), holes
-        )
-        return Cycle((kernel, Jump(kernel.target, wide)))
+        covariance = self.widening**2 * pool.covariance
+        wide = frame_of_covariance(covariance, pool.mean.to(target.data.values.dtype), holes)
+        return Cycle((kernel, Jump(target, wide)))

@@ -107,8 +107,9 @@ class Incomplete:
 
     def repeat(self, times: int) -> Incomplete:
         """Return every row `times` times in a row: a batch with one place per chain."""
-        parts = (self.values, self.observed, self.noise)
-        return Incomplete(*(None if p is None else p.repeat_interleave(times, 0) for p in parts))
+        noise = None if self.noise is None else self.noise.repeat_interleave(times, 0)
+        values, observed = (p.repeat_interleave(times, 0) for p in (self.values, self.observed))
+        return Incomplete(values, observed, noise)
 
 
 def checked(x: Any, observed: Any = None) -> tuple[Array, NDArray[np.bool_]]:

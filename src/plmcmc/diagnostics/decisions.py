@@ -19,6 +19,7 @@ from plmcmc.chains import Start, Unconditional, progress_bar, start_of
 from plmcmc.kernels import Metropolis as MetropolisKernel
 from plmcmc.kernels.base import choose, choose_rows, decide
 from plmcmc.posterior import condition, methods
+from plmcmc.posterior.batch import Method
 from plmcmc.rng import RandomState, Streams, seed_of
 from plmcmc.target import Auxiliary, FlatAuxiliary, ProjectedLatentTarget
 
@@ -64,7 +65,7 @@ def decision_study(
     observed: Any = None,
     context: Any = None,
     *,
-    method: str | methods.Fixed = "metropolis",
+    method: str | Method = "metropolis",
     other: Auxiliary | None = None,
     proposals: int = 1000,
     chains: int = 100,
@@ -94,20 +95,19 @@ def decision_study(
     rows = torch.arange(conditional.data.rows, device=conditional.data.values.device)
     batch = conditional.batch(rows, chains)
     chosen = methods.method_of(method)
-    if not isinstance(chosen, methods.Fixed):
-        raise TypeError(f"the study follows Metropolis-Hastings, not {method}")
-    kernel = chosen.kernel(batch)
-    if not isinstance(kernel, MetropolisKernel):
-        raise TypeError(f"the study follows Metropolis-Hastings, not {type(kernel).__name__}")
     seed, options = seed_of(random_state), {"chains": chains, "device": rows.device}
     streams = Streams.of_rows(seed, "decisions", len(rows), **options)
     shape = tuple(conditional.data.values.shape)
     begin = start_of(start or Unconditional(projected=False), rows, chains, shape)
-    study = _Study(kernel, other or FlatAuxiliary())
     counted = np.zeros((proposals, 4))
     with progress_bar("Decisions", proposals, show=progress) as report, torch.no_grad():
         origin = Streams.of_rows(seed, "start", len(rows), **options)
-        state = kernel.init(begin(batch.flow, batch.data, origin))
+        y = begin(batch.flow, batch.data, origin)
+        tuning = Streams.of_rows(seed, "warmup", len(rows), **options)
+        kernel, state, _ = chosen.begin(batch, y, None, tuning)
+        if not isinstance(kernel, MetropolisKernel):
+            raise TypeError(f"the study follows Metropolis-Hastings, not {type(kernel).__name__}")
+        study = _Study(kernel, other or FlatAuxiliary())
         decoded = study.decode(state.position)
         for proposal in range(proposals):
             state, decoded, counts = study.step(state, decoded, streams)

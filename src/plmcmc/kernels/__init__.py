@@ -3,7 +3,7 @@
 from plmcmc.kernels.base import Info, Kernel, NonFiniteStart, State
 from plmcmc.kernels.cycle import Cycle
 from plmcmc.kernels.elliptical import EllipticalSlice
-from plmcmc.kernels.frame import Frame, Holes
+from plmcmc.kernels.frame import Coordinates, Frame, Holes, Scaled
 from plmcmc.kernels.gibbs import OneCoordinate
 from plmcmc.kernels.gradient import GradientState
 from plmcmc.kernels.hmc import Hamiltonian
@@ -13,6 +13,7 @@ from plmcmc.kernels.metropolis import Metropolis
 from plmcmc.kernels.proposals import CrankNicolson, Mixture, Perturb, Proposal, Resample
 
 __all__ = [
+    "Coordinates",
     "CrankNicolson",
     "Cycle",
     "EllipticalSlice",
@@ -31,6 +32,7 @@ __all__ = [
     "Perturb",
     "Proposal",
     "Resample",
+    "Scaled",
     "State",
     "UnadjustedLangevin",
 ]

@@ -92,8 +92,15 @@ def row_sum(terms: Tensor) -> Tensor:
     return terms.flatten(1).sum(1, dtype=torch.float64)
 
 
-def positive(**numbers: float) -> None:
-    """Refuse settings that are not positive and finite."""
+def positive(**numbers: float | Tensor) -> None:
+    """Refuse settings that are not positive and finite; those of tensors are tuned, and are."""
     for name, number in numbers.items():
-        if not 0 < number < math.inf:
+        if not isinstance(number, Tensor) and not 0 < number < math.inf:
             raise ValueError(f"{name} must be positive and finite; got {number}")
+
+
+def by_row(number: float | Tensor, like: Tensor) -> float | Tensor:
+    """Return one number for all rows as it is, and one per row shaped to multiply `like`."""
+    if not isinstance(number, Tensor):
+        return number
+    return number.reshape(-1, *[1] * (like.ndim - 1)).to(like.dtype)

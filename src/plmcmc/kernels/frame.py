@@ -1,11 +1,61 @@
-"""Coordinates of a row's holes in which its conditional is nearly round."""
+"""Coordinates in which what a chain walks on is nearly round: of a row's holes, or of latents."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
+
+
+class Coordinates(Protocol):
+    """What Hamiltonian moves ask: `u` `(rows, chains, entries)` of positions, and back."""
+
+    def gather(self, numbers: Tensor) -> Tensor:
+        """Return the entries that move, of numbers in the shape of positions."""
+        ...
+
+    def inward(self, y: Tensor) -> Tensor:
+        """Return `u` of positions."""
+        ...
+
+    def outward(self, u: Tensor, y: Tensor) -> Tensor:
+        """Return positions at `u`; what does not move is taken from `y`."""
+        ...
+
+    def pull(self, gradient: Tensor) -> Tensor:
+        """Return the gradient with respect to `u` from that with respect to positions."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """All of a position, in units of `scale`: the coordinates of latents.
+
+    Attributes:
+        rows: how many rows there are, their chains side by side.
+        scale: one unit, or one for each entry.
+    """
+
+    rows: int
+    scale: Tensor
+
+    def gather(self, numbers: Tensor) -> Tensor:
+        """Return all of them, row by row."""
+        return numbers.reshape(self.rows, -1, numbers[0].numel())
+
+    def inward(self, y: Tensor) -> Tensor:
+        """Return the positions in units."""
+        return self.gather(y) / self.scale
+
+    def outward(self, u: Tensor, y: Tensor) -> Tensor:
+        """Return the positions; all of them move."""
+        return (u * self.scale).reshape(y.shape)
+
+    def pull(self, gradient: Tensor) -> Tensor:
+        """Return the gradient by units."""
+        return self.gather(gradient) * self.scale
 
 
 @dataclass(frozen=True)
@@ -61,6 +111,10 @@ class Frame:
     centre: Tensor
     root: Tensor
     inverse: Tensor
+
+    def gather(self, numbers: Tensor) -> Tensor:
+        """Return what stands at the holes."""
+        return self.holes.gather(numbers)
 
     def inward(self, y: Tensor) -> Tensor:
         """Return `u` `(rows, chains, holes)` of full rows `y`."""

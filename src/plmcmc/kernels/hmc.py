@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo on the holes, in coordinates where the conditional is nearly round."""
+"""Hamiltonian Monte Carlo in coordinates where the target is nearly round."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from plmcmc.kernels.base import Info, choose, decide, row_sum
-from plmcmc.kernels.frame import Frame
+from plmcmc.kernels.frame import Coordinates
 from plmcmc.kernels.gradient import (
     GradientState,
     differentiated,
@@ -17,20 +17,21 @@ from plmcmc.kernels.gradient import (
     gradient_start,
 )
 from plmcmc.rng import Streams
-from plmcmc.target import ConditionalTarget
+from plmcmc.target import Target
 
 
 @dataclass(frozen=True)
 class Hamiltonian:
     """Trajectories that turn exactly with the frame's Gaussian and are kicked by the rest.
 
-    The frame splits the potential into `|u|^2 / 2` and a remainder. Turning is exact for the first,
-    so that on a Gaussian conditional whose frame is right every proposal is accepted, whatever the
-    step; the kicks by the remainder keep the integrator reversible and volume-preserving.
+    Works on either target: on the holes of the row itself, or in latent space. The frame splits the
+    potential into `|u|^2 / 2` and a remainder. Turning is exact for the first, so that on a
+    Gaussian whose frame is right every proposal is accepted, whatever the step; the kicks by the
+    remainder keep the integrator reversible and volume-preserving.
 
     Args:
-        target: the conditional density.
-        frame: coordinates of the holes.
+        target: the density.
+        frame: coordinates of the holes, or of the latents.
         step_size: `(rows,)`, angle of one turn.
         turns: `(rows,)`, turns per trajectory; the batch waits for the longest.
         jitter: each chain's step is drawn from `step_size * (1 +- jitter)`, against periodicity.
@@ -38,8 +39,8 @@ class Hamiltonian:
             Gaussian; at 1, the target. Less only to anneal.
     """
 
-    target: ConditionalTarget
-    frame: Frame
+    target: Target
+    frame: Coordinates
     step_size: Tensor
     turns: Tensor
     jitter: float = 0.5
@@ -54,7 +55,7 @@ class Hamiltonian:
     def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
         """Run one trajectory for every chain."""
         # Drawn for whole rows: what a row gets must not depend on how many holes others have.
-        noise = self.frame.holes.gather(streams.normal(state.position))
+        noise = self.frame.gather(streams.normal(state.position))
         angle = self._angles(state.log_density, streams).to(noise.dtype)
         u = self.frame.inward(state.position)
         end, last, momentum, turns = self._trajectory(state, u, noise, angle)

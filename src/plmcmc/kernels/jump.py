@@ -38,7 +38,7 @@ class Jump:
     def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
         """Try one jump for every chain."""
         old = self.frame.inward(state.position)
-        new = self.frame.holes.gather(streams.normal(state.position))
+        new = self.frame.gather(streams.normal(state.position))
         proposed = differentiated(self.target, self.frame.outward(new, state.position))
         correction = 0.5 * row_sum((new.square() - old.square()).flatten(0, 1))
         log_ratio = proposed.log_density - state.log_density + correction

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import Info, choose, decide, positive, row_sum
+from plmcmc.kernels.base import Info, by_row, choose, decide, positive, row_sum
 from plmcmc.kernels.gradient import (
     GradientState,
     differentiated,
@@ -23,11 +23,12 @@ from plmcmc.target import Target
 class Langevin:
     """MALA: `z' ~ N(z + step^2/2 gradient, step^2)` on the free coordinates, then a test.
 
-    Works on either target: in latent space, or on the holes of the row itself.
+    Works on either target: in latent space, or on the holes of the row itself. One step size, or
+    one for each row.
     """
 
     target: Target
-    step_size: float
+    step_size: float | Tensor
 
     exact: ClassVar[bool] = True
 
@@ -41,8 +42,9 @@ class Langevin:
 
     def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
         """Move every row once."""
-        proposed, noise = _moved(self.target, state, self.step_size, streams)
-        back = (state.position - _drifted(proposed, self.step_size)) / self.step_size
+        step_size = by_row(self.step_size, state.position)
+        proposed, noise = _moved(self.target, state, step_size, streams)
+        back = (state.position - _drifted(proposed, step_size)) / step_size
         if self.target.free is not None:
             back = back * self.target.free
         correction = 0.5 * row_sum(noise.square() - back.square())
@@ -83,12 +85,12 @@ class UnadjustedLangevin:
         )
 
 
-def _drifted(state: GradientState, step_size: float) -> Tensor:
+def _drifted(state: GradientState, step_size: float | Tensor) -> Tensor:
     return state.position + 0.5 * step_size**2 * state.gradient
 
 
 def _moved(
-    target: Target, state: GradientState, step_size: float, streams: Streams
+    target: Target, state: GradientState, step_size: float | Tensor, streams: Streams
 ) -> tuple[GradientState, Tensor]:
     """Drift and add noise where the target may move; return the noise, too."""
     noise = streams.normal(state.position)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import choose_rows, positive, row_sum
+from plmcmc.kernels.base import by_row, choose_rows, positive, row_sum
 from plmcmc.rng import Streams
 
 
@@ -24,9 +23,9 @@ class Proposal(Protocol):
 
 @dataclass(frozen=True)
 class Perturb:
-    """`z' ~ N(z, scale^2)`: a small step, the paper's g_p."""
+    """`z' ~ N(z, scale^2)`: a small step, the paper's g_p; one scale, or one for each row."""
 
-    scale: float
+    scale: float | Tensor
 
     def __post_init__(self) -> None:
         """Refuse a scale that is no deviation."""
@@ -34,7 +33,7 @@ class Perturb:
 
     def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
         """Return the perturbed position; the move is symmetric and owes nothing."""
-        new = position + self.scale * streams.normal(position)
+        new = position + by_row(self.scale, position) * streams.normal(position)
         return new, torch.zeros(len(new), dtype=torch.float64, device=new.device)
 
 
@@ -59,22 +58,23 @@ class CrankNicolson:
     """`z' = sqrt(1 - step^2) z + step N(0, scale^2)`: reversible for `N(0, scale^2)` (pCN).
 
     With normal latents and scale 1 the density of the latents cancels from the ratio, and what is
-    left does not depend on the dimension.
+    left does not depend on the dimension. One step, or one for each row.
     """
 
-    step: float
+    step: float | Tensor
     scale: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse a step outside (0, 1]."""
-        if not 0 < self.step <= 1:
+        if not isinstance(self.step, Tensor) and not 0 < self.step <= 1:
             raise ValueError(f"step must be in (0, 1]; got {self.step}")
         positive(scale=self.scale)
 
     def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
         """Return the rotated position."""
         noise = self.scale * streams.normal(position)
-        new = math.sqrt(1 - self.step**2) * position + self.step * noise
+        step = by_row(self.step, position)
+        new = (1 - step**2) ** 0.5 * position + step * noise
         return new, 0.5 * row_sum(new.square() - position.square()) / self.scale**2
 
 

@@ -60,6 +60,10 @@ class Batch(NamedTuple):
     width: int
     reference: Reference
 
+    def by_place(self, numbers: Tensor) -> Tensor:
+        """Return numbers of the rows, one for each place."""
+        return numbers.repeat_interleave(self.chains)
+
 
 class Begun(NamedTuple):
     """A kernel, states to step from, and the passes per chain that they cost."""

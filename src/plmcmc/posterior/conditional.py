@@ -20,7 +20,7 @@ from plmcmc.flows import ContextualFlow, Flow, check_flow, home, log_prob, sampl
 from plmcmc.posterior.batch import REFERENCE_ROWS, Batch, Method, Reference
 from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.evidence import Evidence, evidence
-from plmcmc.posterior.methods import method_of
+from plmcmc.posterior.methods import Auto, method_of
 from plmcmc.posterior.plan import Plan
 from plmcmc.posterior.verdict import warn
 from plmcmc.rng import RandomState, seed_of
@@ -132,6 +132,8 @@ class Conditional:
         if start is not None and (isinstance(start, type) or not callable(start)):
             raise TypeError(f"start must be one such as plmcmc.Unconditional(); got {start!r}")
         chosen = method_of(method)
+        if isinstance(chosen, Auto) and not bool(self.data.observed.all()):
+            chosen = chosen.choose(self.batch(torch.arange(1, device=self.data.values.device), 1))
         plan = Plan(
             conditional=self,
             schedule=Schedule(chosen.burn_in(warmup, draws * thin), draws, thin),
@@ -218,6 +220,9 @@ class Conditional:
 
     @cached_property
     def _reference(self) -> Reference:
+        if not isinstance(self.flow, ContextualFlow):
+            # The same for any rows: what one gets must not depend on how many others there are.
+            return Reference(self.flow, REFERENCE_ROWS)
         count = min(REFERENCE_ROWS, self.data.rows)
         first = torch.arange(count, device=self.data.values.device)
         return Reference(self.flow_for(first, 1), count)

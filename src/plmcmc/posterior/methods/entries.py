@@ -1,0 +1,130 @@
+"""Methods that walk on the holes of the row itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from plmcmc import kernels
+from plmcmc.kernels import Kernel
+from plmcmc.posterior.batch import Batch
+from plmcmc.posterior.methods.tunable import Tunable, check_step
+from plmcmc.rng import Streams
+from plmcmc.target import ConditionalTarget, Target
+
+
+class _Warped(Tunable):
+    """A method in coordinates in which the flow's own marginals are nearly standard normal."""
+
+    def target(self, batch: Batch, y: Tensor, tuning: int, streams: Streams) -> tuple[Target, int]:
+        """Return the conditional target."""
+        del tuning, streams
+        warp = batch.reference.survey.warp.to(y)
+        return ConditionalTarget(batch.flow, batch.data, warp), 0
+
+
+@dataclass(frozen=True)
+class DataLangevin(_Warped):
+    """MALA on the holes; without `adjusted`, ULA, which is biased.
+
+    Args:
+        step: deviation of the noise, in deviations of each entry; None tunes it.
+        adjusted: test proposals. Without, there is nothing to tune a step by.
+    """
+
+    step: float | None = None
+    adjusted: bool = True
+
+    accepted: ClassVar[float] = 0.574
+
+    def __post_init__(self) -> None:
+        """Refuse a step that is none, and one to be tuned without a test."""
+        check_step(self.step)
+        if self.step is None and not self.adjusted:
+            raise ValueError("without a test there is nothing to tune the step by: give one")
+
+    @property
+    def given_step(self) -> float | None:
+        """The deviation of the noise."""
+        return self.step
+
+    def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return MALA or ULA."""
+        if not self.adjusted:
+            assert self.step is not None
+            return kernels.UnadjustedLangevin(target, self.step)
+        return kernels.Langevin(target, batch.by_place(step))
+
+
+@dataclass(frozen=True)
+class DataMetropolis(_Warped):
+    """Random-walk Metropolis on the holes.
+
+    Args:
+        step: deviation of the moves, in deviations of each entry; None tunes it.
+    """
+
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a step that is none."""
+        check_step(self.step)
+
+    @property
+    def given_step(self) -> float | None:
+        """The deviation of the moves."""
+        return self.step
+
+    def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return Metropolis-Hastings."""
+        return kernels.Metropolis(target, kernels.Perturb(batch.by_place(step)))
+
+
+@dataclass(frozen=True, eq=False)
+class Gibbs(Tunable):
+    """One missing entry at a time, redrawn from `N(mean_i, scale_i^2)` (paper, appendix E.4).
+
+    Args:
+        mean: `(*event)`, each entry's mean over the training data; None estimates both from 4,096
+            unconditional samples of the flow.
+        scale: `(*event)`, each entry's standard deviation.
+    """
+
+    mean: Tensor | None = None
+    scale: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse one without the other."""
+        if (self.mean is None) != (self.scale is None):
+            raise ValueError("give both mean and scale, or neither")
+
+    @property
+    def given_step(self) -> float:
+        """Any: it is not used."""
+        return 1.0
+
+    def target(self, batch: Batch, y: Tensor, tuning: int, streams: Streams) -> tuple[Target, int]:
+        """Return the conditional target."""
+        del y, tuning, streams
+        return ConditionalTarget(batch.flow, batch.data), 0
+
+    def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return single-site Metropolis-Hastings."""
+        del step
+        values = batch.data.values
+        if self.mean is None or self.scale is None:
+            samples = batch.reference.samples().double()
+            mean, scale = samples.mean(0), samples.std(0).clamp(min=1e-6)
+        else:
+            mean, scale = torch.as_tensor(self.mean), torch.as_tensor(self.scale)
+        if mean.shape != values.shape[1:] or scale.shape != mean.shape:
+            raise ValueError(
+                f"mean and scale must have the shape of a row, {tuple(values.shape[1:])}; got "
+                f"{tuple(mean.shape)} and {tuple(scale.shape)}"
+            )
+        free = ~batch.data.observed
+        proposal = kernels.OneCoordinate.of(mean.to(values), scale.to(values), free)
+        return kernels.Metropolis(target, proposal)

@@ -1,0 +1,195 @@
+"""Methods that walk in latent space, on the paper's projected target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from plmcmc import kernels
+from plmcmc.adaptation import chosen_auxiliary
+from plmcmc.kernels import Kernel
+from plmcmc.posterior.batch import Batch
+from plmcmc.posterior.methods.tunable import Tunable, check_step
+from plmcmc.rng import Streams
+from plmcmc.target import Auxiliary, NormalAuxiliary, ProjectedLatentTarget, Target
+
+
+class _Latent(Tunable):
+    """A method with an auxiliary; None chooses a scale for each row by the decisions it overturns.
+
+    Attributes:
+        auxiliary: density of the observed part.
+    """
+
+    auxiliary: Auxiliary | None
+
+    @property
+    def given_target(self) -> bool:
+        """Whether the auxiliary is given."""
+        return self.auxiliary is not None
+
+    def target(self, batch: Batch, y: Tensor, tuning: int, streams: Streams) -> tuple[Target, int]:
+        """Return the projected latent target."""
+        auxiliary, spent = self.auxiliary, 0
+        if auxiliary is None:
+            auxiliary, spent = chosen_auxiliary(
+                batch.flow,
+                batch.data,
+                y,
+                batch.reference.survey.spread,
+                streams,
+                chains=batch.chains,
+                proposals=tuning,
+            )
+        return ProjectedLatentTarget(batch.flow, batch.data, auxiliary), spent
+
+
+@dataclass(frozen=True)
+class Metropolis(_Latent):
+    """The paper's Algorithm 1, at its settings: perturb or resample, half of the time each.
+
+    Args:
+        perturb: deviation of the small steps (sigma_p); None tunes it.
+        resample: deviation of the fresh draws (sigma_r); None perturbs only.
+        auxiliary: density of the observed part (sigma_a is its scale); None chooses one.
+    """
+
+    perturb: float | None = 0.01
+    resample: float | None = 1.0
+    auxiliary: Auxiliary | None = field(default=NormalAuxiliary(1e-3))
+
+    def __post_init__(self) -> None:
+        """Refuse deviations that are none."""
+        check_step(self.perturb)
+        check_step(self.resample)
+
+    @property
+    def given_step(self) -> float | None:
+        """The deviation of the small steps."""
+        return self.perturb
+
+    def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return Metropolis-Hastings."""
+        proposal = kernels.Perturb(batch.by_place(step))
+        if self.resample is not None:
+            proposal = kernels.Mixture((proposal, kernels.Resample(self.resample)), (0.5, 0.5))
+        return kernels.Metropolis(target, proposal)
+
+
+@dataclass(frozen=True)
+class CrankNicolson(_Latent):
+    """Preconditioned Crank-Nicolson moves.
+
+    Args:
+        step: share of fresh noise, at most 1; None tunes it.
+        scale: deviation of the normal that moves are reversible for.
+        auxiliary: density of the observed part; None chooses one.
+    """
+
+    step: float | None = None
+    scale: float = 1.0
+    auxiliary: Auxiliary | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a step outside (0, 1]."""
+        if self.step is not None:
+            kernels.CrankNicolson(self.step, self.scale)
+
+    @property
+    def given_step(self) -> float | None:
+        """The share of fresh noise."""
+        return self.step
+
+    def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return Metropolis-Hastings with the Crank-Nicolson proposal."""
+        proposal = kernels.CrankNicolson(batch.by_place(step.clamp(max=1)), self.scale)
+        return kernels.Metropolis(target, proposal)
+
+
+@dataclass(frozen=True)
+class Elliptical(_Latent):
+    """Elliptical slice sampling: there is no step. Needs no gradient.
+
+    Args:
+        scale: deviation of the normal that ellipses are drawn from.
+        auxiliary: density of the observed part; None chooses one.
+    """
+
+    scale: float = 1.0
+    auxiliary: Auxiliary | None = None
+
+    @property
+    def given_step(self) -> float:
+        """Any: it is not used."""
+        return 1.0
+
+    def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return the elliptical slice kernel."""
+        del batch, step
+        return kernels.EllipticalSlice(target, self.scale)
+
+
+@dataclass(frozen=True)
+class Langevin(_Latent):
+    """MALA.
+
+    Args:
+        step: deviation of the noise; None tunes it.
+        auxiliary: density of the observed part; None chooses one.
+    """
+
+    step: float | None = None
+    auxiliary: Auxiliary | None = None
+
+    accepted: ClassVar[float] = 0.574
+
+    def __post_init__(self) -> None:
+        """Refuse a step that is none."""
+        check_step(self.step)
+
+    @property
+    def given_step(self) -> float | None:
+        """The deviation of the noise."""
+        return self.step
+
+    def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return MALA."""
+        return kernels.Langevin(target, batch.by_place(step))
+
+
+@dataclass(frozen=True)
+class Hamiltonian(_Latent):
+    """Hamiltonian Monte Carlo.
+
+    Args:
+        step: angle of one turn; None tunes it.
+        turns: turns of one trajectory.
+        auxiliary: density of the observed part; None chooses one.
+    """
+
+    step: float | None = None
+    turns: int = 10
+    auxiliary: Auxiliary | None = None
+
+    tuning: ClassVar[int] = 50
+    accepted: ClassVar[float] = 0.65
+
+    def __post_init__(self) -> None:
+        """Refuse a trajectory that is none."""
+        check_step(self.step)
+        if self.turns < 1:
+            raise ValueError(f"turns must be at least 1; got {self.turns}")
+
+    @property
+    def given_step(self) -> float | None:
+        """The angle of one turn."""
+        return self.step
+
+    def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return trajectories in units of the latents' own spread."""
+        unit = batch.reference.survey.information.rsqrt().to(batch.data.values.dtype)
+        turns = torch.full_like(step, self.turns, dtype=torch.long)
+        return kernels.Hamiltonian(target, kernels.Scaled(len(step), unit), step, turns)

@@ -1,0 +1,76 @@
+"""The default: Hamiltonian moves on the holes, in the geometry that the latent space lends them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+
+from plmcmc.adaptation import Warmup
+from plmcmc.flows import BrokenFlow
+from plmcmc.kernels import Holes
+from plmcmc.posterior.batch import Batch, Begun, Method
+from plmcmc.posterior.methods.latent import Elliptical
+from plmcmc.rng import Streams
+from plmcmc.target import ConditionalTarget, differentiable
+
+# Beyond this many holes hardly any jump is accepted.
+JUMP_HOLES = 32
+
+
+class DerivativeWarning(UserWarning):
+    """The flow has no derivatives, and a lesser method is used."""
+
+
+@dataclass(frozen=True)
+class Pullback:
+    """Hamiltonian Monte Carlo on the holes, with the pullback metric.
+
+    Entries are first warped to coordinates in which the flow's own marginals are nearly normal.
+    Climbs from dispersed starts, takes the pullback metric, tunes each row's step size, and only
+    then draws. No auxiliary density, nothing to tune.
+
+    Args:
+        tuning: how the warm-up goes.
+    """
+
+    tuning: Warmup = field(default=Warmup())
+
+    def burn_in(self, warmup: int | None, kept: int) -> int:
+        """Return 0: the warm-up is over when tuning is."""
+        del warmup, kept
+        return 0
+
+    def begin(self, batch: Batch, y: Tensor, warmup: int | None, streams: Streams) -> Begun:
+        """Tune; `warmup` is the number of trajectories to tune for."""
+        information, warp, _ = batch.reference.survey
+        target = ConditionalTarget(batch.flow, batch.data, warp.to(y))
+        if not differentiable(target, target.start(y)):
+            raise BrokenFlow(
+                "the flow has no derivatives, which this needs: use method='elliptical', and no "
+                "evidence"
+            )
+        holes = Holes.of(batch.data.observed[:: batch.chains], batch.width)
+        tuning = self.tuning if warmup is None else self.tuning.lasting(warmup)
+        if batch.most_holes > JUMP_HOLES:
+            tuning = replace(tuning, jumps=False)
+        return Begun(*tuning.run(target, y, holes, information, streams))
+
+
+@dataclass(frozen=True)
+class Auto(Pullback):
+    """`Pullback`, or `Elliptical` for a flow without derivatives, with a warning."""
+
+    def choose(self, batch: Batch) -> Method:
+        """Return the method for the flow of this batch."""
+        target = ConditionalTarget(batch.flow, batch.data)
+        if differentiable(target, target.start(batch.data.values)):
+            return self
+        warnings.warn(
+            "the flow has no derivatives, so the latent space is walked by elliptical slices: "
+            "exact, but much slower to converge",
+            DerivativeWarning,
+            stacklevel=3,
+        )
+        return Elliptical()
