@@ -6,7 +6,7 @@ import torch
 from exact import FLOWS, begin, shaken
 from plmcmc.adaptation import Warmup, climb
 from plmcmc.adaptation.pool import Pool
-from plmcmc.adaptation.step_size import LARGEST, StepSize
+from plmcmc.adaptation.step_size import StepSize
 from plmcmc.flows import RealNVP
 from plmcmc.kernels import Cycle, Holes
 from plmcmc.rng import Streams
@@ -14,6 +14,7 @@ from plmcmc.target import ConditionalTarget
 from toys import Handing
 
 INFORMATION = torch.ones(5).double()
+LARGEST = 1.4
 
 
 def test_climbing_goes_up_and_reaches_a_gaussian_s_mode():
@@ -30,7 +31,7 @@ def test_climbing_goes_up_and_reaches_a_gaussian_s_mode():
 def test_step_sizes_settle_where_acceptance_is_as_wanted():
     # A made-up row whose acceptance falls with its step, at a rate of its own.
     rates = torch.tensor([1.0, 2.0, 4.0]).double()
-    tuning = StepSize.start(torch.full((3,), 0.3))
+    tuning = StepSize.start(torch.full((3,), 0.3), LARGEST)
     for _ in range(300):
         tuning = tuning.update(torch.exp(-rates * tuning.log_step.exp()), 0.8)
     expected = -torch.log(torch.tensor(0.8)) / rates
@@ -38,7 +39,7 @@ def test_step_sizes_settle_where_acceptance_is_as_wanted():
 
 
 def test_step_sizes_have_a_largest():
-    tuning = StepSize.start(torch.full((1,), 0.3))
+    tuning = StepSize.start(torch.full((1,), 0.3), LARGEST)
     for _ in range(50):
         tuning = tuning.update(torch.ones(1).double(), 0.8)
     assert float(tuning.log_mean.exp()) <= LARGEST * (1 + 1e-12)

@@ -12,8 +12,6 @@ from torch import Tensor
 from plmcmc.kernels import Kernel, State
 from plmcmc.rng import Streams
 
-# Beyond this angle a turn goes so far round that larger steps gain nothing.
-LARGEST = 1.4
 _SHRINKAGE, _DELAY, _FORGETTING = 0.05, 10, 0.75
 
 
@@ -25,6 +23,7 @@ class StepSize(NamedTuple):
         log_mean: what to keep in the end.
         error: running mean of (wanted - found) acceptance.
         anchor: where `log_step` shrinks to.
+        log_largest: what it must not exceed.
         updates: how many were taken in.
     """
 
@@ -32,14 +31,15 @@ class StepSize(NamedTuple):
     log_mean: Tensor
     error: Tensor
     anchor: Tensor
+    log_largest: float
     updates: int
 
     @classmethod
-    def start(cls, step_size: Tensor) -> StepSize:
+    def start(cls, step_size: Tensor, largest: float) -> StepSize:
         """Begin from these steps."""
-        log_step = step_size.double().log()
-        anchor = (log_step + math.log(2)).clamp(max=math.log(LARGEST))
-        return cls(log_step, log_step, torch.zeros_like(log_step), anchor, 0)
+        log_step, bound = step_size.double().log(), math.log(largest)
+        anchor = (log_step + math.log(2)).clamp(max=bound)
+        return cls(log_step, log_step, torch.zeros_like(log_step), anchor, bound, 0)
 
     def update(self, acceptance: Tensor, wanted: float) -> StepSize:
         """Take in the mean acceptance probability of each row's chains."""
@@ -47,10 +47,10 @@ class StepSize(NamedTuple):
         share = 1 / (count + _DELAY)
         error = (1 - share) * self.error + share * (wanted - acceptance)
         log_step = self.anchor - math.sqrt(count) / _SHRINKAGE * error
-        log_step = log_step.clamp(max=math.log(LARGEST))
+        log_step = log_step.clamp(max=self.log_largest)
         weight = count**-_FORGETTING
         log_mean = weight * log_step + (1 - weight) * self.log_mean
-        return StepSize(log_step, log_mean, error, self.anchor, count)
+        return StepSize(log_step, log_mean, error, self.anchor, self.log_largest, count)
 
 
 class Stepped(NamedTuple):
@@ -68,6 +68,7 @@ def tune(
     streams: Streams,
     *,
     wanted: float,
+    largest: float,
     length: int,
     watch: Callable[[int, State], None] = lambda step, state: None,
 ) -> Stepped:
@@ -79,10 +80,11 @@ def tune(
         step_size: `(rows,)`, to begin with.
         streams: random numbers.
         wanted: the mean acceptance probability.
+        largest: largest step allowed.
         length: steps to run.
         watch: told each step's number and where it led.
     """
-    tuning, passes = StepSize.start(step_size), 0
+    tuning, passes = StepSize.start(step_size, largest), 0
     for step in range(length):
         state, info = kernel_of(tuning.log_step.exp()).step(state, streams)
         rates = info.log_ratio.clamp(max=0).exp().reshape(len(step_size), -1)

@@ -23,7 +23,8 @@ from plmcmc.kernels.base import finite_start
 from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget
 
-FIRST_STEP = 0.3
+# Beyond the largest angle a turn goes so far round that more gains nothing.
+FIRST_STEP, LARGEST_STEP = 0.3, 1.4
 # What a draw is worth, next to its neighbours on the chain.
 INDEPENDENT = 0.5
 
@@ -127,6 +128,7 @@ class Warmup:
             kernel.step_size,
             streams,
             wanted=self.acceptance,
+            largest=LARGEST_STEP,
             length=length,
             watch=watch,
         )

@@ -5,7 +5,7 @@ from plmcmc.flows.files import FileError, load, save
 from plmcmc.flows.linear import Linear
 from plmcmc.flows.nice import NICE
 from plmcmc.flows.preprocessing import Dequantise, Flatten, Logit, Preprocessed, Step, Whiten
-from plmcmc.flows.protocol import ContextualFlow, Flow, home, log_prob, sample
+from plmcmc.flows.protocol import ContextualFlow, Flow, differentiable, home, log_prob, sample
 from plmcmc.flows.realnvp import RealNVP
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Step",
     "Whiten",
     "check_flow",
+    "differentiable",
     "home",
     "load",
     "log_prob",

@@ -70,3 +70,9 @@ def log_prob(flow: Flow, x: Tensor) -> Tensor:
 def sample(flow: Flow, rows: int, generator: Generator, *, temperature: float = 1.0) -> Tensor:
     """Return unconditional draws; `temperature` scales the latents (below 1: less varied)."""
     return flow.to_data(temperature * flow.latent_sample(rows, generator))[0]
+
+
+def differentiable(flow: Flow, x: Tensor) -> bool:
+    """Whether latents can be differentiated with respect to the data."""
+    with torch.enable_grad():
+        return flow.to_latent(x.detach().requires_grad_())[0].requires_grad

@@ -2,7 +2,7 @@
 
 from plmcmc.target.auxiliary import Auxiliary, FlatAuxiliary, NormalAuxiliary
 from plmcmc.target.conditional import ConditionalTarget
-from plmcmc.target.point import Point, Target, differentiable, differentiate
+from plmcmc.target.point import Point, Target, differentiate
 from plmcmc.target.projected import ProjectedLatentTarget
 from plmcmc.target.warp import Warp
 
@@ -15,6 +15,5 @@ __all__ = [
     "ProjectedLatentTarget",
     "Target",
     "Warp",
-    "differentiable",
     "differentiate",
 ]

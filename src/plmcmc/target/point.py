@@ -42,12 +42,6 @@ class Target(Protocol):
         ...
 
 
-def differentiable(target: Target, position: Tensor) -> bool:
-    """Whether the log-density can be differentiated there."""
-    with torch.enable_grad():
-        return target(position.detach().requires_grad_()).log_density.requires_grad
-
-
 def differentiate(target: Target, position: Tensor) -> tuple[Point, Tensor]:
     """Return the point and the gradient of its log-density, zero where nothing may move."""
     with torch.enable_grad():

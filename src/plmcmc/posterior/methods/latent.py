@@ -93,6 +93,8 @@ class CrankNicolson(_Latent):
     scale: float = 1.0
     auxiliary: Auxiliary | None = None
 
+    largest: ClassVar[float] = 1.0
+
     def __post_init__(self) -> None:
         """Refuse a step outside (0, 1]."""
         if self.step is not None:
@@ -105,7 +107,7 @@ class CrankNicolson(_Latent):
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return Metropolis-Hastings with the Crank-Nicolson proposal."""
-        proposal = kernels.CrankNicolson(batch.by_place(step.clamp(max=1)), self.scale)
+        proposal = kernels.CrankNicolson(batch.by_place(step), self.scale)
         return kernels.Metropolis(target, proposal)
 
 
@@ -176,6 +178,7 @@ class Hamiltonian(_Latent):
 
     tuning: ClassVar[int] = 50
     accepted: ClassVar[float] = 0.65
+    largest: ClassVar[float] = 1.4
 
     def __post_init__(self) -> None:
         """Refuse a trajectory that is none."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from plmcmc.adaptation import Warmup
-from plmcmc.flows import BrokenFlow
+from plmcmc.flows import BrokenFlow, differentiable
 from plmcmc.kernels import Holes
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.methods.latent import Elliptical
 from plmcmc.rng import Streams
-from plmcmc.target import ConditionalTarget, differentiable
+from plmcmc.target import ConditionalTarget
 
 # Beyond this many holes hardly any jump is accepted.
 JUMP_HOLES = 32
@@ -46,7 +46,7 @@ class Pullback:
         """Tune; `warmup` is the number of trajectories to tune for."""
         information, warp, _ = batch.reference.survey
         target = ConditionalTarget(batch.flow, batch.data, warp.to(y))
-        if not differentiable(target, target.start(y)):
+        if not differentiable(batch.flow, y):
             raise BrokenFlow(
                 "the flow has no derivatives, which this needs: use method='elliptical', and no "
                 "evidence"
@@ -64,8 +64,7 @@ class Auto(Pullback):
 
     def choose(self, batch: Batch) -> Method:
         """Return the method for the flow of this batch."""
-        target = ConditionalTarget(batch.flow, batch.data)
-        if differentiable(target, target.start(batch.data.values)):
+        if differentiable(batch.flow, batch.data.values):
             return self
         warnings.warn(
             "the flow has no derivatives, so the latent space is walked by elliptical slices: "

@@ -27,6 +27,8 @@ class Tunable(ABC):
     tuning: ClassVar[int] = 200
     accepted: ClassVar[float] = 0.234
     """Mean acceptance that a step is tuned to; what random walks do best with."""
+    largest: ClassVar[float] = 10.0
+    """Largest step that tuning may find."""
 
     @property
     @abstractmethod
@@ -68,6 +70,7 @@ class Tunable(ABC):
             step,
             streams,
             wanted=self.accepted,
+            largest=self.largest,
             length=length,
         )
         return Begun(self.kernel(batch, target, step), state, spent + passes)
