@@ -53,14 +53,14 @@ def test_the_flow_has_two_modes_in_the_middle(truth):
 
 
 def test_modes_get_their_weights(flow, truth):
-    draws = conditional(flow).sample(300, chains=8, random_state=0)
+    draws = conditional(flow).sample(300, chains=16, random_state=0)
     y = draws.values[..., 1]
     for row, weights in enumerate(truth):
         border, above = valley(weights)
         inside = (y[:, :, row] > border).astype(float)
-        # Chains are independent: their means' spread is the standard error.
-        error = max(inside.mean(1).std(ddof=1) / 8**0.5, 1 / inside.size)
-        assert abs(inside.mean() - above) < 3.5 * error + 2e-3
+        # Chains are independent: their means' spread is the standard error, of 15 degrees.
+        error = max(inside.mean(1).std(ddof=1) / 16**0.5, 1 / inside.size)
+        assert abs(inside.mean() - above) < 3 * error
         mean = float((torch.as_tensor(weights) * GRID).sum())
         spread = float((torch.as_tensor(weights) * (GRID - mean).square()).sum().sqrt())
         assert abs(y[:, :, row].mean() - mean) < 4.5 * spread / draws.ess()[row, 1] ** 0.5
@@ -74,5 +74,6 @@ def test_a_local_walk_stays_in_its_moon_and_it_says_so(flow, truth):
     middle = len(GIVEN) // 2
     border, _ = valley(truth[middle])
     above = draws.values[:, :, middle, 1] > border
-    assert (above[:, 1:] != above[:, :-1]).mean() < 0.01
+    # Most chains never see the other moon.
+    assert np.isin(above.mean(1), (0.0, 1.0)).mean() > 0.5
     assert draws.rhat()[middle, 1] > 1.05
