@@ -42,8 +42,9 @@ def pullback(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
         tangent = torch.zeros_like(y).flatten(1).scatter_(1, place, 1.0).reshape(y.shape)
         columns.append(_product(whitened, y, tangent).flatten(1))
     jacobian = torch.stack(columns, 2)
+    del columns
     # A chain that overflowed has nothing to say.
-    jacobian = torch.nan_to_num(jacobian, nan=0.0, posinf=0.0, neginf=0.0)
+    jacobian.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
     stacked = jacobian.reshape(rows, -1, width)
     return (stacked.mT @ stacked).double() / chains
 

@@ -5,6 +5,7 @@ from plmcmc.posterior.batch import Method
 from plmcmc.posterior.conditional import Conditional, condition
 from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.evidence import Evidence
+from plmcmc.posterior.memory import MemoryWarning
 from plmcmc.posterior.methods import METHODS
 from plmcmc.posterior.verdict import BiasedWarning, ConvergenceWarning, StuckWarning
 
@@ -15,6 +16,7 @@ __all__ = [
     "ConvergenceWarning",
     "Draws",
     "Evidence",
+    "MemoryWarning",
     "Method",
     "StuckWarning",
     "condition",

@@ -76,6 +76,10 @@ class Begun(NamedTuple):
 class Method(Protocol):
     """A configured way to sample; a frozen dataclass, so that its repr names the run."""
 
+    def footprint(self, entries: int, holes: int, chains: int) -> int:
+        """Return about how many numbers a row of so many entries takes when it takes most."""
+        ...
+
     def burn_in(self, warmup: int | None, kept: int) -> int:
         """Return how many steps to take after `begin` and before the first that is kept."""
         ...

@@ -206,17 +206,26 @@ class Conditional:
 
     def batch(self, rows: Tensor, chains: int) -> Batch:
         """Return some rows, `chains` times each, as a method works on them."""
-        free = (~self.data.observed).flatten(1)
-        most, columns = int(free.sum(1).max()), free.shape[1]
         return Batch(
             flow=self.flow_for(rows, chains),
             data=self.data.select(rows).repeat(chains),
             chains=chains,
-            most_holes=most,
-            # All of a narrow table's columns: then files of different rows agree to the last bit.
-            width=columns if columns <= NARROW else most,
+            most_holes=self.most_holes,
+            width=self.width,
             reference=self._reference,
         )
+
+    @cached_property
+    def most_holes(self) -> int:
+        """Most holes that a row has."""
+        return int((~self.data.observed).flatten(1).sum(1).max())
+
+    @property
+    def width(self) -> int:
+        """What rows' holes are padded to."""
+        columns = self.data.values[0].numel()
+        # All of a narrow table's columns: then files of different rows agree to the last bit.
+        return columns if columns <= NARROW else self.most_holes
 
     @cached_property
     def _reference(self) -> Reference:

@@ -13,13 +13,12 @@ from plmcmc.adaptation.annealing import anneal
 from plmcmc.chains import Unconditional, progress_bar
 from plmcmc.flows import log_prob
 from plmcmc.kernels import Cycle, Hamiltonian
+from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.posterior.methods import Pullback
-from plmcmc.rng import Block, Streams, chunks_of
+from plmcmc.rng import Block, Streams
 
 if TYPE_CHECKING:
     from plmcmc.posterior.conditional import Conditional
-
-CHUNK_ROWS = 256
 
 
 class Evidence(NamedTuple):
@@ -50,15 +49,20 @@ def evidence(
             found[rows] = log_prob(conditional.flow_for(rows, 1), data.values[rows])
         error = torch.zeros_like(found)
         holes = (~complete).nonzero().flatten()
-        chunks = chunks_of(len(holes), CHUNK_ROWS) if len(holes) else []
-        passes = 0
-        with progress_bar("Evidence, chunks of rows", len(chunks), show=progress) as report:
-            for number, blocks in enumerate(chunks):
+        passes = [0]
+        with progress_bar("Evidence, rows", len(holes), show=progress) as report:
+
+            def work(blocks: list[Block]) -> None:
                 rows = holes[blocks[0].start : blocks[-1].stop]
-                weights, passes = _annealed(conditional, rows, blocks, particles, stages, seed)
+                weights, spent = _annealed(conditional, rows, blocks, particles, stages, seed)
                 found[rows], error[rows] = _pooled(weights)
-                report(number + 1, "")
-    return Evidence(found.cpu().numpy(), error.cpu().numpy(), passes)
+                passes.append(spent)
+
+            if len(holes):
+                numbers = Pullback().footprint(data.values[0].numel(), conditional.width, particles)
+                at_once = rows_at_once(numbers, data.values.device)
+                in_chunks(len(holes), at_once, work, lambda rows: report(rows, ""))
+    return Evidence(found.cpu().numpy(), error.cpu().numpy(), max(passes))
 
 
 def _annealed(

@@ -31,13 +31,11 @@ from plmcmc.flows import BrokenFlow
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.draws import Draws
-from plmcmc.rng import Block, Streams, chunks_of
+from plmcmc.posterior.memory import in_chunks, rows_at_once
+from plmcmc.rng import Block, Streams
 
 if TYPE_CHECKING:
     from plmcmc.posterior.conditional import Conditional
-
-# Entries of a batch that are worked on at once: some tens of megabytes a copy.
-CHUNK_ENTRIES = 2**22
 
 
 @dataclass(frozen=True)
@@ -59,23 +57,32 @@ class Plan:
     def run(self, *, progress: bool | None) -> Draws:
         """Run every chunk and put the results together."""
         collected = _Collected.empty(self)
-        chunks = self.chunks()
-        total = len(chunks) * self.schedule.steps
-        with progress_bar(f"Sampling, {self.chains} chains a row", total, show=progress) as report:
-            for index, chunk in enumerate(chunks):
-                offset = index * self.schedule.steps
-                chunk.run(collected, lambda done, words, o=offset: report(o + done, words))
+        # Rows without holes are their own completion, for free.
+        rows = (~self.conditional.data.observed).flatten(1).any(1).nonzero().flatten()
+        if len(rows) == 0:
+            return collected.draws(self)
+        steps = self.schedule.steps
+        with progress_bar(f"Sampling, {self.chains} chains a row", steps, show=progress) as report:
+
+            def work(blocks: list[Block]) -> None:
+                chunk = _Chunk(self, rows[blocks[0].start : blocks[-1].stop], blocks)
+                before, share = blocks[0].start / len(rows), len(chunk.rows) / len(rows)
+                chunk.run(
+                    collected, lambda n, words: report(int(before * steps + n * share), words)
+                )
+
+            in_chunks(
+                len(rows),
+                self.chunk_rows or self._rows_at_once(),
+                work,
+                lambda n: report(steps * n // len(rows), ""),
+            )
         return collected.draws(self)
 
-    def chunks(self) -> list[_Chunk]:
-        """Cut the rows with holes into chunks; the others are their own completion, for free."""
-        data = self.conditional.data
-        holes = (~data.observed).flatten(1).any(1).nonzero().flatten()
-        if len(holes) == 0:
-            return []
-        per_row = self.chains * data.values[0].numel()
-        cut = chunks_of(len(holes), self.chunk_rows or max(1, CHUNK_ENTRIES // per_row))
-        return [_Chunk(self, holes[c[0].start : c[-1].stop], c) for c in cut]
+    def _rows_at_once(self) -> int:
+        conditional, entries = self.conditional, self.conditional.data.values[0].numel()
+        numbers = self.method.footprint(entries, conditional.width, self.chains)
+        return rows_at_once(numbers, conditional.data.values.device)
 
     def identity(self) -> Mapping[str, str]:
         """What makes this run this run."""

@@ -37,6 +37,10 @@ class Pullback:
 
     tuning: Warmup = field(default=Warmup())
 
+    def footprint(self, entries: int, holes: int, chains: int) -> int:
+        """Return what every chain's Jacobian takes, twice, and some matrices in float64."""
+        return chains * entries * (8 + 2 * holes) + 16 * holes**2
+
     def burn_in(self, warmup: int | None, kept: int) -> int:
         """Return 0: the warm-up is over when tuning is."""
         del warmup, kept

@@ -48,6 +48,11 @@ class Tunable(ABC):
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return the kernel with steps `(rows,)`."""
 
+    def footprint(self, entries: int, holes: int, chains: int) -> int:
+        """Return some copies of every chain."""
+        del holes
+        return 8 * chains * entries
+
     def burn_in(self, warmup: int | None, kept: int) -> int:
         """Return what tuning leaves of the warm-up, or as many steps as are kept."""
         if warmup is None:

@@ -1,0 +1,81 @@
+"""How many rows to work on at once, and what to do when that was too many."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import torch
+
+from plmcmc.rng import Block, chunks_of
+
+# Numbers to keep at once on a CPU, a quarter of a gigabyte in float32: more gains no speed.
+CPU_NUMBERS = 2**26
+# Of a GPU's free memory, what is left is for the flow's own activations.
+GPU_SHARE = 0.5
+_SIGNS = ("not enough memory", "can't allocate memory", "out of memory")
+
+
+class MemoryWarning(UserWarning):
+    """The device ran out of memory, and fewer rows are worked on at once."""
+
+
+def rows_at_once(numbers: int, device: torch.device) -> int:
+    """Return how many rows fit, if each takes so many numbers."""
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+        return max(1, int(GPU_SHARE * free) // 4 // numbers)
+    return max(1, CPU_NUMBERS // numbers)
+
+
+def in_chunks(
+    rows: int, chunk_rows: int, work: Callable[[list[Block]], None], done: Callable[[int], None]
+) -> None:
+    """Do the work chunk by chunk; one that does not fit into memory is halved.
+
+    Args:
+        rows: how many there are.
+        chunk_rows: how many to try at once; a chunk has whole blocks.
+        work: does a chunk's blocks, or raises; if it raises, it has left nothing behind.
+        done: told how many rows are done, after each chunk.
+
+    Raises:
+        MemoryError: when not even one block fits.
+    """
+    pending = chunks_of(rows, chunk_rows)
+    while pending:
+        blocks = pending.pop(0)
+        problem = _tried(work, blocks)
+        if problem is None:
+            done(blocks[-1].stop)
+            continue
+        here = blocks[-1].stop - blocks[0].start
+        if len(blocks) == 1:
+            raise MemoryError(
+                f"not enough memory for {here} rows at once, the fewest there can be ({problem}): "
+                f"ask for fewer chains or particles, or use a device with more memory"
+            )
+        middle = len(blocks) // 2
+        pending[:0] = [blocks[:middle], blocks[middle:]]
+        warnings.warn(
+            f"out of memory with {here} rows at once: going on with half as many ({problem})",
+            MemoryWarning,
+            stacklevel=4,
+        )
+
+
+def _tried(work: Callable[[list[Block]], None], blocks: list[Block]) -> str | None:
+    """Return None when the work is done, and what was said when memory ran out."""
+    try:
+        work(blocks)
+    except (RuntimeError, MemoryError) as error:
+        said = str(error)
+        short = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if not short and not any(sign in said for sign in _SIGNS):
+            raise
+    else:
+        return None
+    # Only here, where the error and with it the tensors that it held are gone.
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return (said.splitlines() or ["MemoryError"])[0][:120]

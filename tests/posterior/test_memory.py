@@ -1,0 +1,96 @@
+"""Out of memory: half as many rows at once, the same draws, and a notice; or a clear error."""
+
+import numpy as np
+import pytest
+import torch
+
+import plmcmc
+from exact import shaken
+from plmcmc.flows import RealNVP
+from plmcmc.posterior import MemoryWarning, memory, methods
+from toys import Handing, quiet
+
+CHAINS = 2
+X = np.where(np.random.default_rng(0).random((300, 3)) < 0.5, np.nan, 0.3)
+
+
+class Small(Handing):
+    """A flow on a device that holds only so many rows."""
+
+    def __init__(self, flow, most, error):
+        super().__init__(flow)
+        self.most, self.error = most, error
+
+    def to_latent(self, x):
+        if len(x) > self.most:
+            raise self.error
+        return self.flow.to_latent(x)
+
+
+ERRORS = {
+    "gpu": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    "cpu": RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes"),
+    "numpy": MemoryError(),
+}
+
+
+def flow():
+    return shaken(RealNVP(3, width=8, random_state=0).double(), 0.5)
+
+
+@pytest.mark.parametrize("method", ["auto", "pcn"])
+@pytest.mark.parametrize("error", ERRORS)
+def test_chunks_are_halved_until_they_fit_and_draws_are_the_same(error, method):
+    options = {"chains": CHAINS, "warmup": 8, "method": method, "random_state": 0}
+    with quiet():
+        whole = plmcmc.condition(flow(), X).sample(4, **options)
+    small = Small(flow(), 130 * CHAINS, ERRORS[error])
+    with quiet(), pytest.warns(MemoryWarning, match="rows at once: going on with half as many"):
+        found = plmcmc.condition(small, X).sample(4, **options)
+    assert (found.values == whole.values).all()
+    assert (found.acceptance == whole.acceptance)[:, np.isnan(X).any(1)].all()
+
+
+def test_the_evidence_too():
+    whole = plmcmc.condition(flow(), X[:200]).log_evidence(4, stages=3, random_state=0)
+    small = Small(flow(), 130 * 4, ERRORS["gpu"])
+    with pytest.warns(MemoryWarning):
+        found = plmcmc.condition(small, X[:200]).log_evidence(4, stages=3, random_state=0)
+    assert (found.log_evidence == whole.log_evidence).all()
+
+
+def test_less_than_a_block_is_an_error_that_says_what_to_do():
+    small = Small(flow(), 10, ERRORS["gpu"])
+    with (
+        pytest.warns(MemoryWarning),
+        pytest.raises(MemoryError, match=r"rows at once.*CUDA out of memory.*fewer chains"),
+    ):
+        plmcmc.condition(small, X).sample(4, chains=CHAINS, random_state=0)
+
+
+def test_other_errors_are_not_taken_for_it():
+    small = Small(flow(), 10, RuntimeError("shapes do not match"))
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        plmcmc.condition(small, X).sample(4, chains=CHAINS, random_state=0)
+
+
+def test_rows_at_once_follow_what_a_method_takes():
+    cpu = torch.device("cpu")
+    table = methods.Pullback().footprint(20, 20, 4)
+    image = methods.Pullback().footprint(784, 400, 4)
+    assert memory.rows_at_once(table, cpu) > 1000
+    # A Jacobian for each of four chains, in float32: a quarter of a gigabyte holds few.
+    assert memory.rows_at_once(image, cpu) < 64
+    assert methods.Elliptical().footprint(784, 400, 4) < image / 50
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_a_real_device_that_is_full():
+    torch.cuda.set_per_process_memory_fraction(0.002)
+    try:
+        wide = RealNVP(64, width=512, random_state=0).cuda()
+        x = np.where(np.arange(64) % 2, np.nan, np.zeros((4000, 64)))
+        with quiet(), pytest.warns(MemoryWarning):
+            plmcmc.condition(wide, x).sample(2, chains=8, chunk_rows=4000, random_state=0)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
