@@ -52,6 +52,13 @@ class Incomplete:
     ) -> Incomplete:
         """Check arrays and take them in; NaN marks the holes when `observed` is not given.
 
+        Args:
+            x: `(rows, *event)`.
+            observed: bool, same shape; True = seen.
+            noise: deviation of the readings' errors; broadcasts to `x`.
+            dtype: what values are rounded to: the flow's.
+            device: where to keep them.
+
         Raises:
             DataError: naming the row, when the arrays are not rows of numbers with holes.
         """
