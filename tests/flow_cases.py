@@ -17,6 +17,7 @@ from plmcmc.flows import (
     Logit,
     Preprocessed,
     RealNVP,
+    TabularFlow,
     Whiten,
     sample,
 )
@@ -69,6 +70,10 @@ _BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "realnvp, logistic": lambda: realnvp(4, latent="logistic"),
     "realnvp, odd number of couplings": lambda: realnvp(4, couplings=3),
     "realnvp, odd, odd number of couplings": lambda: realnvp(5, couplings=3),
+    "tabular": lambda: TabularFlow(4, width=8, random_state=0),
+    "tabular, odd": lambda: TabularFlow(5, width=8, couplings=2, random_state=0),
+    "tabular, one column": lambda: TabularFlow(1, width=8, random_state=0),
+    "tabular, members": lambda: TabularFlow(4, members=2, width=8, random_state=0),
     "whitened": lambda: preprocessed(whiten(4)),
     "logit": lambda: preprocessed(Logit(-1.0, 3.0)),
     "dequantised": lambda: preprocessed(Dequantise(16)),

@@ -15,6 +15,7 @@ from plmcmc.kernels import (
     EllipticalSlice,
     Hamiltonian,
     Holes,
+    Innovations,
     Jump,
     Langevin,
     Metropolis,
@@ -25,7 +26,8 @@ from plmcmc.kernels import (
     Scaled,
     UnadjustedLangevin,
 )
-from plmcmc.target import ConditionalTarget, ProjectedLatentTarget, Warp
+from plmcmc.target import ConditionalTarget, ProjectedLatentTarget, Reference, TableTarget, Warp
+from plmcmc.training.gaussian import Gaussian, conditionals
 
 
 def latent(flow, data):
@@ -76,6 +78,17 @@ def latent_hamiltonian(flow, data):
     return Hamiltonian(latent(flow, data), units, steps, 2 + torch.arange(rows) % 4)
 
 
+def innovations(flow, data, low=None, high=None):
+    """Moves of a Gaussian that fits no flow in particular."""
+    half = torch.randn(FEATURES, 9, generator=torch.Generator().manual_seed(4)).double()
+    gaussian = Gaussian(torch.full((FEATURES,), 0.3).double(), half @ half.T / 9)
+    found = conditionals(gaussian, data.observed)
+    low = torch.where(data.observed, data.values, -torch.inf) if low is None else low
+    high = torch.where(data.observed, data.values, torch.inf) if high is None else high
+    reference = Reference(low, high, gaussian.mean, found.gain, found.root)
+    return Metropolis(TableTarget(flow, reference), Innovations(reference))
+
+
 def jump(flow, data):
     return Jump(ConditionalTarget(flow, data), frame(data))
 
@@ -99,6 +112,7 @@ EXACT = {
     "hamiltonian": hamiltonian,
     "warped": warped,
     "jump": jump,
+    "innovations": innovations,
     "cycle": lambda f, d: Cycle((hamiltonian(f, d), jump(f, d))),
 }
 BIASED = {

@@ -1,6 +1,7 @@
 """In: arrays with holes. Out: `Incomplete`, what was seen and where."""
 
 from plmcmc.data.incomplete import DataError, Incomplete
+from plmcmc.data.marginals import Marginal, Regions
 from plmcmc.data.missingness import (
     CentreSquare,
     Checkerboard,
@@ -19,11 +20,13 @@ __all__ = [
     "DataError",
     "Incomplete",
     "Independent",
+    "Marginal",
     "Mechanism",
     "MissingAtRandom",
     "MissingNotAtRandom",
     "Moments",
     "Patch",
+    "Regions",
     "RightHalf",
     "SquareObservation",
     "observed_moments",

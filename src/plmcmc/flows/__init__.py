@@ -7,6 +7,7 @@ from plmcmc.flows.nice import NICE
 from plmcmc.flows.preprocessing import Dequantise, Flatten, Logit, Preprocessed, Step, Whiten
 from plmcmc.flows.protocol import ContextualFlow, Flow, differentiable, home, log_prob, sample
 from plmcmc.flows.realnvp import RealNVP
+from plmcmc.flows.tabular import TabularFlow
 
 __all__ = [
     "NICE",
@@ -21,6 +22,7 @@ __all__ = [
     "Preprocessed",
     "RealNVP",
     "Step",
+    "TabularFlow",
     "Whiten",
     "check_flow",
     "differentiable",

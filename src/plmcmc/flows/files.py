@@ -21,13 +21,14 @@ from plmcmc.flows.nice import NICE
 from plmcmc.flows.preprocessing import Dequantise, Flatten, Logit, Preprocessed, Whiten
 from plmcmc.flows.protocol import Flow, home
 from plmcmc.flows.realnvp import RealNVP
+from plmcmc.flows.tabular import TabularFlow
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 FORMAT = "plmcmc-flow"
 VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "weights.safetensors"
-FLOWS = {kind.name: kind for kind in (Linear, NICE, RealNVP)}
+FLOWS = {kind.name: kind for kind in (Linear, NICE, RealNVP, TabularFlow)}
 STEPS = {kind.name: kind for kind in (Whiten, Logit, Dequantise, Flatten)}
 
 

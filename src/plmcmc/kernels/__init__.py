@@ -7,6 +7,7 @@ from plmcmc.kernels.frame import Coordinates, Frame, Holes, Scaled
 from plmcmc.kernels.gibbs import OneCoordinate
 from plmcmc.kernels.gradient import GradientState
 from plmcmc.kernels.hmc import Hamiltonian
+from plmcmc.kernels.innovations import Innovations
 from plmcmc.kernels.jump import Jump
 from plmcmc.kernels.langevin import Langevin, UnadjustedLangevin
 from plmcmc.kernels.metropolis import Metropolis
@@ -22,6 +23,7 @@ __all__ = [
     "Hamiltonian",
     "Holes",
     "Info",
+    "Innovations",
     "Jump",
     "Kernel",
     "Langevin",

@@ -4,6 +4,7 @@ from plmcmc.target.auxiliary import Auxiliary, FlatAuxiliary, NormalAuxiliary
 from plmcmc.target.conditional import ConditionalTarget
 from plmcmc.target.point import Point, Target, differentiate
 from plmcmc.target.projected import ProjectedLatentTarget
+from plmcmc.target.table import Reference, TableTarget
 from plmcmc.target.warp import Warp
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "NormalAuxiliary",
     "Point",
     "ProjectedLatentTarget",
+    "Reference",
+    "TableTarget",
     "Target",
     "Warp",
     "differentiate",

@@ -1,0 +1,21 @@
+"""In: tables with NaN. Out: tables without, by other methods."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plmcmc.baselines.forest import ForestImputer
+from plmcmc.baselines.mean import MeanImputer
+
+__all__ = ["Baseline", "ForestImputer", "MeanImputer"]
+
+
+class Baseline(Protocol):
+    """Another method's imputer, as far as a comparison needs it."""
+
+    def fill(self, x: Any) -> NDArray[np.float64]:
+        """Return the table `(rows, columns)` with its NaN filled, and all else as it was."""
+        ...

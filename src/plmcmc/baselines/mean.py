@@ -1,0 +1,89 @@
+"""Column means: what any imputer has to beat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plmcmc.data.incomplete import DataError, checked
+
+Table = NDArray[np.float64]
+
+
+class MeanImputer:
+    """Fills every hole with the mean of what its column has.
+
+    Attributes:
+        means_: `(columns,)`, once fitted.
+
+    Example:
+        >>> MeanImputer().fill([[1.0, 2.0], [3.0, float("nan")], [float("nan"), 6.0]])
+        array([[1., 2.],
+               [3., 4.],
+               [2., 6.]])
+    """
+
+    means_: Table
+
+    def fit(self, x: Any) -> MeanImputer:
+        """Take the means of the columns of `x`, and return the imputer."""
+        self.means_ = column_means(*checked_table(x))
+        return self
+
+    def transform(self, x: Any) -> Table:
+        """Return `x` with its NaN replaced by the means of the table that was fitted."""
+        from sklearn.exceptions import NotFittedError
+
+        if not hasattr(self, "means_"):
+            raise NotFittedError("this MeanImputer has no means yet: call fit first")
+        values, seen = checked_table(x)
+        if values.shape[1] != len(self.means_):
+            raise DataError(
+                f"x has {values.shape[1]} columns; the imputer was fitted to {len(self.means_)}"
+            )
+        return np.where(seen, values, self.means_)
+
+    def fit_transform(self, x: Any) -> Table:
+        """Return `x` with its NaN replaced by its own columns' means."""
+        return self.fit(x).transform(x)
+
+    def fill(self, x: Any) -> Table:
+        """Same as `fit_transform`, but leaves the imputer as it was."""
+        return MeanImputer().fit_transform(x)
+
+
+def checked_table(x: Any) -> tuple[Table, NDArray[np.bool_]]:
+    """Return the table in float64 and where it is seen, or raise `DataError`.
+
+    Integers are taken as numbers; pandas' missing values are holes, as NaN is.
+    """
+    values, seen = checked(_numbers(x))
+    if values.ndim != 2:
+        raise DataError(f"x must be a table, shape (rows, columns); got shape {values.shape}")
+    return values.astype(np.float64), seen
+
+
+def column_means(values: Table, seen: NDArray[np.bool_]) -> Table:
+    """Return the means of what is seen, or raise `DataError` where a column has nothing."""
+    empty = np.flatnonzero(~seen.any(axis=0))
+    if empty.size:
+        raise DataError(
+            f"column {empty[0]} has no observed value, so nothing is known of it: leave it out"
+        )
+    return values.mean(axis=0, where=seen)
+
+
+def _numbers(x: Any) -> Any:
+    """Return a pandas table of numbers as an array, and integers as floats; all else as it is."""
+    if hasattr(x, "iloc") and hasattr(x, "dtypes"):
+        for name, kind in x.dtypes.items():
+            if kind.kind not in "fiu":
+                raise DataError(
+                    f"column {name!r} is categorical ({kind}); this imputer takes numbers only: "
+                    f"leave the column out, or turn it into numbers if its order has a meaning"
+                )
+        return x.to_numpy(dtype=np.float64, na_value=np.nan)
+    kind = getattr(x, "dtype", None)
+    return x.astype(np.float64) if isinstance(kind, np.dtype) and kind.kind in "iu" else x

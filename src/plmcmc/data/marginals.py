@@ -1,0 +1,91 @@
+"""Columns as normal scores: each value a point, or an interval where values are tied.
+
+A column's observed values, in order, are spread evenly over probabilities and these turned into
+normal quantiles. A value that occurs once is a point. One that occurs more often has no one place:
+its score may lie anywhere in an interval, which is all that is known of it. (Mid-ranks instead, in
+a column that is nearly always 0, would put a spike into the middle of a normal.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+Array = NDArray[np.float64]
+
+
+class Regions(NamedTuple):
+    """Where scores may lie, `(rows, columns)`: points, intervals, or anywhere if missing.
+
+    Attributes:
+        low: lower ends; minus infinity where nothing is known.
+        high: upper ends.
+    """
+
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """One column's way to scores and back.
+
+    Attributes:
+        atoms: distinct observed values, in order.
+        low: lower end of each one's scores; minus infinity for the first if it is tied.
+        high: upper end; the same number for a value that occurs once.
+    """
+
+    atoms: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, values: Array) -> Marginal:
+        """Learn from a column's observed values."""
+        atoms, counts = np.unique(values, return_counts=True)
+        after = np.cumsum(counts) / len(values)
+        before = after - counts / len(values)
+        middle = ndtri((before + after) / 2)
+        tied = counts > 1
+        # Rounding may leave the last a little under 1.
+        after[-1] = 1.0
+        low = np.where(tied, ndtri(np.maximum(before, 0.0)), middle)
+        high = np.where(tied, ndtri(after), middle)
+        return cls(atoms, low, high)
+
+    def regions(self, values: Array) -> Regions:
+        """Return where the scores of `values` may lie; NaN may be anywhere.
+
+        A value between two atoms is a point between their scores; one beyond them all has the
+        outermost one's scores.
+        """
+        known = np.isfinite(values)
+        inside = np.clip(np.where(known, values, self.atoms[0]), self.atoms[0], self.atoms[-1])
+        right = np.searchsorted(self.atoms, inside, side="left")
+        left = np.maximum(right - (self.atoms[right] > inside), 0)
+        hit = self.atoms[right] == inside
+        gap = np.where(hit, 1.0, self.atoms[right] - self.atoms[left])
+        share = np.where(hit, 0.0, (inside - self.atoms[left]) / gap)
+        # Between atoms both ends are finite: only the outermost ones' outer ends are not.
+        start = np.where(hit, 0.0, self.high[left])
+        point = start + share * np.where(hit, 0.0, self.low[right] - start)
+        low = np.where(hit, self.low[right], point)
+        high = np.where(hit, self.high[right], point)
+        return Regions(np.where(known, low, -np.inf), np.where(known, high, np.inf))
+
+    def values(self, scores: Array) -> Array:
+        """Return the values of scores: flat over a tie, linear between, within what was seen."""
+        ends = np.stack([self.low, self.high], 1).ravel()
+        places = np.repeat(self.atoms, 2)
+        # Linear between finite ends; beyond the outermost, as they are.
+        finite = np.isfinite(ends)
+        return (
+            np.interp(scores, ends[finite], places[finite])
+            if finite.any()
+            else np.full_like(scores, self.atoms[0])
+        )
