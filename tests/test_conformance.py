@@ -102,6 +102,22 @@ class TestEveryKernel:
         assert bool(torch.isfinite(state.log_density).all())
         assert bool(torch.isfinite(state.completion).all())
 
+    def test_an_infinite_density_is_no_density(self, name, flow, begun):
+        kernel = CASES[name](Exploding(flow), begun.data)
+        streams = Streams.of_rows(0, "test", ROWS)
+        state = kernel.init(begun.start)
+        for _ in range(20):
+            state, _ = kernel.step(state, streams)
+        assert bool(torch.isfinite(state.log_density).all())
+
+
+class Exploding(Handing):
+    """A flow whose density is infinite beyond some distance."""
+
+    def latent_log_prob(self, z):
+        far = z.abs().amax(1) > 6
+        return torch.where(far, torch.inf, self.flow.latent_log_prob(z))
+
 
 class Overflowing(Handing):
     """A flow that returns NaN beyond some distance."""

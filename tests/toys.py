@@ -87,3 +87,49 @@ def quiet():
 def same_bits(one, other) -> bool:
     """Whether two arrays have the same shape, the same type and the same bytes."""
     return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+
+
+class Mixture(nn.Module):
+    """`x0 ~ (1 - weight) N(-gap, 1) + weight N(gap, 1)`; others wider where x0 > 0.
+
+    A flow that is a mixture in its first column, by the inverse of its distribution function.
+    """
+
+    def __init__(self, features=3, gap=3.0, weight=0.4, ratio=1.5):
+        super().__init__()
+        grid = torch.linspace(-gap - 9, gap + 9, 20001, dtype=torch.float64)
+        normal = torch.distributions.Normal(0.0, 1.0)
+        cdf = (1 - weight) * normal.cdf(grid + gap) + weight * normal.cdf(grid - gap)
+        self.register_buffer("grid", grid)
+        self.register_buffer("cdf", cdf)
+        self.features, self.gap, self.weight, self.ratio = features, gap, weight, ratio
+        self.normal = normal
+
+    def to_latent(self, x):
+        first, rest = x[:, 0], x[:, 1:]
+        parts = (1 - self.weight) * self.normal.cdf(first + self.gap)
+        share = parts + self.weight * self.normal.cdf(first - self.gap)
+        z0 = self.normal.icdf(share.clamp(1e-15, 1 - 1e-15))
+        density = (1 - self.weight) * self.normal.log_prob(first + self.gap).exp()
+        density = density + self.weight * self.normal.log_prob(first - self.gap).exp()
+        width = self._width(first)
+        log_det = density.log() - self.normal.log_prob(z0) - rest.shape[1] * width.log()
+        return torch.cat([z0[:, None], rest / width[:, None]], 1), log_det
+
+    def to_data(self, z):
+        share = self.normal.cdf(z[:, 0])
+        place = torch.searchsorted(self.cdf, share.contiguous()).clamp(1, len(self.cdf) - 1)
+        low, high = self.cdf[place - 1], self.cdf[place]
+        part = ((share - low) / (high - low).clamp(min=1e-300)).clamp(0, 1)
+        first = self.grid[place - 1] + part * (self.grid[place] - self.grid[place - 1])
+        x = torch.cat([first[:, None], z[:, 1:] * self._width(first)[:, None]], 1)
+        return x, -self.to_latent(x)[1]
+
+    def latent_log_prob(self, z):
+        return self.normal.log_prob(z).sum(1)
+
+    def latent_sample(self, rows, generator):
+        return torch.randn(rows, self.features, generator=generator, dtype=torch.float64)
+
+    def _width(self, first):
+        return 1 + (self.ratio - 1) * torch.sigmoid(3 * first)

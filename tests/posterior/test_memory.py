@@ -75,7 +75,7 @@ def test_other_errors_are_not_taken_for_it():
 
 
 def test_rows_at_once_follow_what_a_method_takes():
-    cpu = torch.device("cpu")
+    cpu = torch.zeros(1)
     table = methods.Pullback().footprint(20, 20, 4)
     image = methods.Pullback().footprint(784, 400, 4)
     assert memory.rows_at_once(table, cpu) > 1000

@@ -9,6 +9,7 @@ from exact import shaken
 from plmcmc.adaptation import Warmup
 from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import Linear, RealNVP, log_prob
+from toys import Mixture, quiet
 
 COVARIANCE = torch.tensor([[1.0, 0.8, 0.3], [0.8, 2.0, 0.5], [0.3, 0.5, 1.5]]).double()
 MEAN = torch.tensor([0.5, -1.0, 2.0]).double()
@@ -92,6 +93,66 @@ def test_small_errors_come_near_the_exact_case_and_none_is_it():
     assert (np.abs(near.mean() - exact.mean()) < 4.5 * error)[~seen].all()
 
 
+@pytest.mark.parametrize("noise", [1e-5, 1e-8])
+def test_good_readings_do_not_spoil_the_holes_beside_them(noise):
+    # The metric's entries differ by 16 orders here.
+    draws = plmcmc.condition(linear(), X, noise=[noise, noise, 0.5]).sample(200, random_state=0)
+    assert np.nanmin(draws.ess()[draws.std() > 2 * noise]) > 200
+    exact = plmcmc.condition(linear(), X).log_evidence(random_state=0).log_evidence
+    near = plmcmc.condition(linear(), X, noise=noise).log_evidence(random_state=0)
+    assert (np.abs(near.log_evidence - exact) < 4.5 * near.standard_error + 1e-4).all()
+
+
+def test_a_poor_reading_leaves_both_modes():
+    # Half of the mass on each side; a reading of 5 with an error of 20 says little of which.
+    flow = Mixture(features=2, gap=6.0, weight=0.5, ratio=1.0)
+    x, noise = np.array([[5.0, 0.0]]), np.array([20.0, 0.0])
+    draws = plmcmc.condition(flow, x, noise=noise).sample(600, chains=16, thin=2, random_state=0)
+    grid = torch.linspace(-12, 12, 4001).double()
+    points = torch.stack([grid, torch.zeros_like(grid)], 1)
+    data = Incomplete.of(x.repeat(len(grid), 0), None, noise, dtype=torch.float64)
+    weights = (log_prob(flow, points) + data.log_likelihood(points)).softmax(0)
+    expected = float(weights[grid > 0].sum())
+    upper = (draws.values[..., 0, 0] > 0).astype(float)
+    error = upper.mean(1).std(ddof=1) / 16**0.5
+    assert 0.5 < expected < 0.6
+    assert abs(upper.mean() - expected) < 4.1 * error
+
+
+@pytest.mark.parametrize("method", ["auto", "hmc"])
+def test_noise_that_differs_by_row_is_its_own_row_s_in_every_chunk(method):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, 3))
+    x[::3, 1], x[5] = np.nan, 0.3
+    noise = rng.uniform(0, 0.5, x.shape) * (rng.random(x.shape) < 0.7)
+    noise[5] = 0.0
+    options = {"chains": 2, "warmup": 8, "method": method, "random_state": 0}
+    with quiet():
+        posterior = plmcmc.condition(linear(), x, noise=noise)
+        whole = posterior.sample(4, **options).values
+        parts = posterior.sample(4, chunk_rows=64, **options).values
+        # The first block: 64 rows, and one that needs no chain.
+        alone = plmcmc.condition(linear(), x[:65], noise=noise[:65]).sample(4, **options).values
+    assert (whole == parts).all()
+    assert (whole[:, :, :65] == alone).all()
+
+
+def test_noise_finer_than_rounding_is_none_and_it_says_so():
+    with pytest.warns(UserWarning, match="finer than float32 can tell"):
+        posterior = plmcmc.condition(linear().float(), X, noise=1e-8)
+    assert posterior.data.noise is None or float(posterior.data.noise.max()) == 0
+    with pytest.warns(UserWarning, match="taken to be exact"):
+        assert plmcmc.condition(linear(), X, noise=1e-50).data.noise is None
+
+
+def test_another_noise_is_another_run(tmp_path):
+    options = {"chains": 2, "warmup": 4, "random_state": 0, "checkpoint": tmp_path / "run"}
+    with quiet():
+        plmcmc.condition(linear(), X, noise=0.1).sample(4, **options)
+    with pytest.raises(ValueError, match="data"):
+        plmcmc.condition(linear(), X, noise=0.2).sample(4, **options)
+
+
 def test_on_a_curved_flow_draws_follow_the_quadrature():
     flow = shaken(RealNVP(2, width=16, random_state=1).double(), 0.7)
     x = np.array([[0.8, np.nan]])
@@ -111,7 +172,8 @@ def test_on_a_curved_flow_draws_follow_the_quadrature():
 @pytest.mark.parametrize(
     ("noise", "message"),
     [
-        (-1.0, "noise must be a standard deviation, 0 or more; got -1.0 at row 0, column 0"),
+        (-1.0, r"noise must be a standard deviation, from 0 to .*; got -1.0 at row 0, column 0"),
+        (1e300 * 1e10, "got inf at row 0, column 0"),
         ([0.1, np.nan, 0.1], "got nan at row 0, column 1: 0 says that a value is exact"),
         ([0.1, 0.2], r"one for each value of x \(shape \(3, 3\)\); got shape \(2,\)"),
         ("small", r"noise must be one standard deviation, .*; got shape \(\)"),

@@ -8,7 +8,7 @@ import plmcmc
 from exact import FLOWS
 from plmcmc.adaptation import auxiliary
 from plmcmc.data import Incomplete
-from plmcmc.flows import BrokenFlow, Linear
+from plmcmc.flows import NICE, BrokenFlow, Linear, differentiable
 from plmcmc.kernels import Metropolis, Perturb
 from plmcmc.posterior import methods
 from plmcmc.posterior.methods.pullback import DerivativeWarning
@@ -19,7 +19,7 @@ from toys import Handing, quiet
 COVARIANCE = torch.tensor([[1.0, 0.8, 0.3], [0.8, 2.0, 0.5], [0.3, 0.5, 1.5]]).double()
 X = np.array([[1.2, np.nan, 0.4], [np.nan, np.nan, 2.5], [0.1, 0.2, np.nan]])
 # Columns in other units: a tuned step or scale must not be told of them.
-UNITS = np.array([1.0, 1e3, 1e-3])
+UNITS = np.array([1.0, 1e6, 1e-6])
 
 
 def linear(units=UNITS):
@@ -136,11 +136,62 @@ def test_without_derivatives_auto_falls_back_and_says_so():
     assert draws.acceptance[:, 0].mean() > 0.99
 
 
-def test_without_derivatives_pullback_and_evidence_are_refused():
+@pytest.mark.parametrize("name", ["pullback", "mala", "hmc", "data-mala", "data-ula"])
+def test_without_derivatives_methods_that_need_them_are_refused(name):
     posterior = plmcmc.condition(Numbed(linear(np.ones(3))), X)
-    for ask in (lambda: posterior.sample(method="pullback"), posterior.log_evidence):
-        with pytest.raises(BrokenFlow, match="no derivatives"):
-            ask()
+    with pytest.raises(BrokenFlow, match="no derivatives"):
+        posterior.sample(method=name)
+
+
+def test_without_derivatives_there_is_no_evidence():
+    with pytest.raises(BrokenFlow, match="no derivatives"):
+        plmcmc.condition(Numbed(linear(np.ones(3))), X).log_evidence()
+
+
+class HalfNumbed(Handing):
+    """A flow whose latents can be differentiated, and their density cannot."""
+
+    def latent_log_prob(self, z):
+        return self.flow.latent_log_prob(z.detach())
+
+
+def test_half_a_derivative_is_none():
+    flow, x = linear(np.ones(3)), torch.ones(2, 3).double()
+    assert differentiable(flow, x)
+    assert not differentiable(HalfNumbed(flow), x)
+
+
+@pytest.mark.parametrize("latent", ["normal", "logistic"])
+def test_latent_trajectories_are_in_units_of_the_latents(latent):
+    flow = NICE(3, couplings=2, width=8, latent=latent, random_state=0).double()
+    with quiet():
+        found = plmcmc.condition(flow, np.full((2, 3), np.nan)).sample(
+            60, chains=32, method=methods.Hamiltonian(step=0.25, turns=6), random_state=0
+        )
+    # Nothing is seen: a quarter turn of a base that is nearly what the units say.
+    assert found.acceptance.mean() > 0.97
+
+
+def test_units_do_not_matter_to_the_auxiliary():
+    scales = []
+    for units in (np.ones(3), UNITS):
+        posterior = plmcmc.condition(linear(units), X * units)
+        batch = posterior.batch(torch.arange(3), 8)
+        streams = Streams.of_rows(0, "warmup", 3, chains=8)
+        y = torch.as_tensor(np.nan_to_num(X) * units).repeat_interleave(8, 0)
+        with torch.no_grad():
+            target, _ = methods.Elliptical().target(batch, y, 100, streams)
+        scales.append(target.auxiliary.scale / torch.as_tensor(units))
+    torch.testing.assert_close(scales[0], scales[1], rtol=0.05, atol=0)
+
+
+def test_fresh_draws_do_not_tune_the_small_steps():
+    # Nothing seen, latents normal: every fresh draw is accepted, and says nothing of small steps.
+    with quiet():
+        found = plmcmc.condition(linear(), np.full((2, 3), np.nan)).sample(
+            300, chains=32, method=methods.Metropolis(None, 1.0, None), random_state=0
+        )
+    assert abs(found.acceptance.mean() - (1 + 0.234) / 2) < 0.08
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,13 @@ from plmcmc.adaptation.auxiliary import chosen_auxiliary
 from plmcmc.adaptation.climb import climb
 from plmcmc.adaptation.metric import MetricWarning, pullback
 from plmcmc.adaptation.step_size import tune
-from plmcmc.adaptation.survey import Survey, latent_information, marginal_warp, survey
+from plmcmc.adaptation.survey import (
+    Survey,
+    latent_information,
+    marginal_warp,
+    spread_of,
+    survey,
+)
 from plmcmc.adaptation.warmup import Tuned, Warmup
 
 __all__ = [
@@ -17,6 +23,7 @@ __all__ = [
     "latent_information",
     "marginal_warp",
     "pullback",
+    "spread_of",
     "survey",
     "tune",
 ]

@@ -33,5 +33,6 @@ def climb(target: ConditionalTarget, y: Tensor, *, steps: int, rate: float = 0.1
         state = differentiated(target, position)
         # A start without density is left by the first step that has one.
         higher = (state.log_density > best.log_density) | ~torch.isfinite(best.log_density)
+        higher = higher & (state.log_density < torch.inf)
         best = choose(higher, state, best)
     return best

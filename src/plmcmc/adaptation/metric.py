@@ -18,6 +18,7 @@ from plmcmc.kernels import Frame, Holes
 Whitened = Callable[[Tensor], Tensor]
 # Directions that spread less than this further are left alone: chance shows as much.
 SMALLEST_SPIKE = 3.0
+LEAST_KNOWN = 1e-18
 
 
 class MetricWarning(UserWarning):
@@ -125,20 +126,24 @@ def widened(frame: Frame, covariance: Tensor, centre: Tensor, samples: float) ->
 def _factor(matrix: Tensor, holes: Holes, ridge: float = 1e-6) -> Tensor:
     """Return Cholesky factors; the padding's is the identity, up to scale.
 
-    A ridge is added, more where a matrix is near singular; a row whose matrix stays so keeps its
-    diagonal only.
+    A ridge is added to the matrix scaled to a unit diagonal: entries may differ by many orders, as
+    a hole and a reading of small error do. More is added where it is near singular; a row whose
+    matrix stays so keeps its diagonal only.
     """
     both = holes.present[:, :, None] & holes.present[:, None, :]
     eye = torch.eye(matrix.shape[1], dtype=torch.float64, device=matrix.device)
     diagonal = matrix.diagonal(dim1=1, dim2=2) * holes.present
-    scale = (diagonal.sum(1) / holes.present.sum(1).clamp(min=1)).clamp(min=1e-12)[:, None, None]
-    padded = torch.where(both, matrix, eye * scale)
+    mean = (diagonal.sum(1) / holes.present.sum(1).clamp(min=1)).clamp(min=1e-12)[:, None]
+    # An entry that tells nothing at all is given a little of what the others tell.
+    known = torch.where(holes.present, diagonal.maximum(LEAST_KNOWN * mean), mean)
+    scale = known.sqrt()
+    scaled = torch.where(both, matrix / (scale[:, :, None] * scale[:, None]), eye)
     # The last resort: always positive definite.
-    factor = padded.diagonal(dim1=1, dim2=2).clamp(min=1e-12).sqrt().diag_embed()
+    factor = eye.expand_as(matrix)
     for attempt in reversed(range(4)):
-        found, failed = torch.linalg.cholesky_ex(padded + ridge * 100**attempt * scale * eye)
+        found, failed = torch.linalg.cholesky_ex(scaled + ridge * 100**attempt * eye)
         factor = torch.where((failed == 0)[:, None, None], found, factor)
-    return factor
+    return scale[:, :, None] * factor
 
 
 def _inverted(factor: Tensor) -> Tensor:

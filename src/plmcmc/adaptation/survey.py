@@ -41,17 +41,18 @@ def survey(flow: Flow, rows: int, generator: Generator) -> Survey:
     with torch.no_grad():
         parts = [sample(flow, rows, generator) for _ in range(max(1, SAMPLES // rows))]
     samples = _finite(torch.cat(parts))
-    return Survey(information, marginal_warp(samples), _spread(samples))
+    return Survey(information, marginal_warp(samples), spread_of(samples))
 
 
 def _finite(samples: Tensor) -> Tensor:
     return samples[torch.isfinite(samples).flatten(1).all(1)].double()
 
 
-def _spread(samples: Tensor) -> Tensor:
-    """Return each entry's deviation, and not 0 for a constant one."""
-    spread = samples.std(0)
-    return spread.clamp(min=1e-6 * float(1 + spread.max()))
+def spread_of(samples: Tensor) -> Tensor:
+    """Return each entry's deviation, in float64, and not 0 for a constant one."""
+    samples = samples.double()
+    spread = samples.std(0).maximum(1e-6 * samples.mean(0).abs())
+    return torch.where(spread > 0, spread, 1.0)
 
 
 def latent_information(flow: Flow, rows: int, generators: Sequence[Generator]) -> Tensor:
@@ -93,7 +94,7 @@ def marginal_warp(samples: Tensor) -> Warp:
     Entries that a normal describes as well keep a plain shift and scale.
     """
     samples = _finite(samples)
-    mean, scale = samples.mean(0), _spread(samples)
+    mean, scale = samples.mean(0), spread_of(samples)
     whitened = (samples - mean) / scale
     fitted = _fitted(whitened)
     plain = Warp(*(torch.tensor(n).double().expand_as(mean).to(mean) for n in (0, 1, 0, 1)))

@@ -38,7 +38,7 @@ class Unconditional:
         """Sample the flow."""
         # Latents by blocks, but all decoded at once: a flow with contexts knows its rows by place.
         y, _ = flow.to_data(self.temperature * streams.draw(flow.latent_sample))
-        return data.with_readings(y) if self.projected else y
+        return data.near_readings(y) if self.projected else y
 
 
 class NothingSeen(DataError):
@@ -78,7 +78,7 @@ class FromObserved:
         uniform = streams.uniform(torch.empty_like(seen, dtype=torch.float64))
         nth = (uniform * seen.sum(1, keepdim=True)).long()
         source = order.gather(1, nth)[:, None].expand_as(values)
-        return data.with_readings(values.gather(2, source).reshape(shape))
+        return data.near_readings(values.gather(2, source).reshape(shape))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from torch import Tensor
 
 Array = NDArray[np.floating]
 
+# Errors of a reading below this many roundings of its value are no errors.
+ROUNDINGS = 16
 _UNEVEN = "parts of different widths"
 
 
@@ -68,7 +71,8 @@ class Incomplete:
             place = _place(~torch.isfinite(inside).cpu().numpy())
             raise DataError(f"x is too large for {dtype} at {place}: rescale it, or use float64")
         if noise is not None:
-            error = torch.as_tensor(_deviations(noise, seen)).to(device=device, dtype=dtype)
+            error = _deviations(noise, seen, inside.cpu().numpy())
+            error = torch.as_tensor(error).to(device=device, dtype=dtype)
             exact = torch.as_tensor(seen, device=device) & (error == 0)
             return cls(inside, exact, error if bool((error > 0).any()) else None)
         # A copy, as `values` are: the caller may go on to write into the array.
@@ -83,10 +87,15 @@ class Incomplete:
         """Return `(y_M; x_O)`: `y` with its observed entries replaced by the observed values."""
         return torch.where(self.observed, self.values, y)
 
-    def with_readings(self, y: Tensor) -> Tensor:
-        """Return `y` with everything put in that was seen, exactly or not: where to start."""
-        seen = self.observed if self.noise is None else self.observed | (self.noise > 0)
-        return torch.where(seen, self.values, y)
+    def near_readings(self, y: Tensor) -> Tensor:
+        """Return `y` with observed values put in, and no more than two deviations off a reading.
+
+        Where to start: a good reading is kept to, and a poor one leaves starts dispersed.
+        """
+        if self.noise is not None:
+            off = (y - self.values).clamp(-2 * self.noise, 2 * self.noise)
+            y = torch.where(self.noise > 0, self.values + off, y)
+        return self.project(y)
 
     def log_likelihood(self, y: Tensor) -> Tensor | float:
         """Return `log p(readings | y)`, `(rows,)` in float64; 0 if every value is exact."""
@@ -137,8 +146,11 @@ def checked(x: Any, observed: Any = None) -> tuple[Array, NDArray[np.bool_]]:
     return values, seen
 
 
-def _deviations(noise: Any, seen: NDArray[np.bool_]) -> Array:
-    """Return the readings' deviations, in the shape of `seen`, 0 where nothing was read."""
+def _deviations(noise: Any, seen: NDArray[np.bool_], values: Array) -> Array:
+    """Return the readings' deviations, in the shape of `seen`, 0 where nothing was read.
+
+    Also 0, with a warning, where it is less than the values' own rounding.
+    """
     try:
         spread = np.broadcast_to(np.asarray(noise, dtype=np.float64), seen.shape)
     except (TypeError, ValueError) as error:
@@ -146,14 +158,24 @@ def _deviations(noise: Any, seen: NDArray[np.bool_]) -> Array:
             f"noise must be one standard deviation, one for each column, or one for each value of "
             f"x (shape {seen.shape}); got {_shape(noise)}"
         ) from error
-    wrong = seen & ~(np.isfinite(spread) & (spread >= 0))
+    limits = np.finfo(values.dtype)
+    wrong = seen & ~((spread >= 0) & (spread <= limits.max))
     if wrong.any():
         found = spread[tuple(np.argwhere(wrong)[0])]
         raise DataError(
-            f"noise must be a standard deviation, 0 or more; got {found} at {_place(wrong)}: "
-            f"0 says that a value is exact"
+            f"noise must be a standard deviation, from 0 to {limits.max:.2g}; got {found} at "
+            f"{_place(wrong)}: 0 says that a value is exact"
         )
-    return np.where(seen, spread, 0.0)
+    least = np.maximum(ROUNDINGS * limits.eps * np.abs(values), limits.tiny**0.5)
+    fine = seen & (spread > 0) & (spread < least)
+    if fine.any():
+        warnings.warn(
+            f"noise at {_place(fine)} ({int(fine.sum())} values in all) is finer than "
+            f"{values.dtype} can tell: these values are taken to be exact",
+            UserWarning,
+            stacklevel=4,
+        )
+    return np.where(seen & ~fine, spread, 0.0)
 
 
 def _shape(x: Any) -> str:

@@ -73,6 +73,11 @@ def sample(flow: Flow, rows: int, generator: Generator, *, temperature: float = 
 
 
 def differentiable(flow: Flow, x: Tensor) -> bool:
-    """Whether latents can be differentiated with respect to the data."""
+    """Whether the log-density can be differentiated with respect to the data."""
     with torch.enable_grad():
-        return flow.to_latent(x.detach().requires_grad_())[0].requires_grad
+        z, _ = flow.to_latent(x.detach().requires_grad_())
+        heights = flow.latent_log_prob(z)
+    if not z.requires_grad:
+        return False
+    # A uniform base has no slope to tell of; any other has.
+    return heights.requires_grad or bool((heights == flow.latent_log_prob(0.5 * z)).all())

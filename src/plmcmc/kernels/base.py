@@ -81,9 +81,9 @@ def choose_rows(accepted: Tensor, new: Tensor, old: Tensor) -> Tensor:
 
 
 def decide(log_ratio: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
-    """Return who is accepted, and the log-ratio with NaN as minus infinity."""
-    # NaN means that the flow overflowed out there: such a proposal has no density.
-    log_ratio = torch.nan_to_num(log_ratio, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    """Return who is accepted, and the log-ratio with NaN and infinity as minus infinity."""
+    # Both mean that the flow overflowed out there: such a proposal has no density.
+    log_ratio = torch.nan_to_num(log_ratio, nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
     return streams.uniform(log_ratio).log() < log_ratio, log_ratio
 
 

@@ -58,7 +58,9 @@ class EllipticalSlice:
         while True:
             proposed = self.target(_rotate(state.position, noise, angle))
             tries += 1
-            above = (self._likelihood(proposed) > level) & ~moved
+            height = self._likelihood(proposed)
+            # An infinite density is an overflow, and none.
+            above = (height > level) & torch.isfinite(height) & ~moved
             new, moved = choose(above, proposed, new), moved | above
             if tries == self.shrinks or bool(moved.all()):
                 break

@@ -131,15 +131,17 @@ class Conditional:
         _whole(1, **({} if chunk_rows is None else {"chunk_rows": chunk_rows}))
         if start is not None and (isinstance(start, type) or not callable(start)):
             raise TypeError(f"start must be one such as plmcmc.Unconditional(); got {start!r}")
-        chosen = method_of(method)
+        chosen, name = method_of(method), method if isinstance(method, str) else repr(method)
         if isinstance(chosen, Auto) and not bool(self.data.observed.all()):
-            chosen = chosen.choose(self.batch(torch.arange(1, device=self.data.values.device), 1))
+            first = self.batch(torch.arange(1, device=self.data.values.device), 1)
+            chosen = chosen.choose(first)
+            name = name if isinstance(chosen, Auto) else f"{name}: {chosen!r}"
         plan = Plan(
             conditional=self,
             schedule=Schedule(chosen.burn_in(warmup, draws * thin), draws, thin),
             chains=chains,
             method=chosen,
-            method_name=method if isinstance(method, str) else repr(method),
+            method_name=name,
             warmup=warmup,
             start=start or Unconditional(),
             seed=resumed_seed(_first_saved(checkpoint), random_state),

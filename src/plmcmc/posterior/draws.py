@@ -24,7 +24,7 @@ class Draws:
 
     Attributes:
         values: `(chains, draws, rows, *event)`; observed entries are the caller's own, bit for bit.
-        observed: bool `(rows, *event)`, True = seen.
+        observed: bool `(rows, *event)`, True = seen exactly; what was read with an error is drawn.
         acceptance: `(chains, rows)`, share of steps after the warm-up that moved; NaN for rows
             with nothing missing, which need no chain.
         passes: flow passes per chain, warm-up included.

@@ -60,7 +60,7 @@ def evidence(
 
             if len(holes):
                 numbers = Pullback().footprint(data.values[0].numel(), conditional.width, particles)
-                at_once = rows_at_once(numbers, data.values.device)
+                at_once = rows_at_once(numbers, data.values)
                 in_chunks(len(holes), at_once, work, lambda rows: report(rows, ""))
     return Evidence(found.cpu().numpy(), error.cpu().numpy(), max(passes))
 

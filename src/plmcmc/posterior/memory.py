@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from plmcmc.rng import Block, chunks_of
 
@@ -13,6 +14,7 @@ from plmcmc.rng import Block, chunks_of
 CPU_NUMBERS = 2**26
 # Of a GPU's free memory, what is left is for the flow's own activations.
 GPU_SHARE = 0.5
+REPEATABLE_SHARE = 0.25
 _SIGNS = ("not enough memory", "can't allocate memory", "out of memory")
 
 
@@ -20,12 +22,21 @@ class MemoryWarning(UserWarning):
     """The device ran out of memory, and fewer rows are worked on at once."""
 
 
-def rows_at_once(numbers: int, device: torch.device) -> int:
-    """Return how many rows fit, if each takes so many numbers."""
-    if device.type == "cuda":
-        free = torch.cuda.mem_get_info(device)[0]
-        return max(1, int(GPU_SHARE * free) // 4 // numbers)
-    return max(1, CPU_NUMBERS // numbers)
+def rows_at_once(numbers: int, like: Tensor, *, repeatable: bool = False) -> int:
+    """Return how many rows fit, if each takes so many numbers of a tensor's kind.
+
+    Args:
+        numbers: how many a row takes.
+        like: says dtype and device.
+        repeatable: must not depend on what else is in memory: a resumed run looks for its chunks.
+    """
+    if like.device.type != "cuda":
+        return max(1, CPU_NUMBERS // numbers)
+    free, total = torch.cuda.mem_get_info(like.device)
+    # What torch keeps for itself is free, too.
+    free += torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device)
+    budget = REPEATABLE_SHARE * total if repeatable else GPU_SHARE * free
+    return max(1, int(budget) // like.element_size() // numbers)
 
 
 def in_chunks(

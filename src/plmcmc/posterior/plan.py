@@ -82,7 +82,8 @@ class Plan:
     def _rows_at_once(self) -> int:
         conditional, entries = self.conditional, self.conditional.data.values[0].numel()
         numbers = self.method.footprint(entries, conditional.width, self.chains)
-        return rows_at_once(numbers, conditional.data.values.device)
+        repeatable = self.checkpoint is not None
+        return rows_at_once(numbers, conditional.data.values, repeatable=repeatable)
 
     def identity(self) -> Mapping[str, str]:
         """What makes this run this run."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from plmcmc import kernels
+from plmcmc.adaptation import spread_of
 from plmcmc.kernels import Kernel
 from plmcmc.posterior.batch import Batch
 from plmcmc.posterior.methods.tunable import Tunable, check_step
@@ -38,6 +39,7 @@ class DataLangevin(_Warped):
     step: float | None = None
     adjusted: bool = True
 
+    gradient: ClassVar[bool] = True
     accepted: ClassVar[float] = 0.574
 
     def __post_init__(self) -> None:
@@ -116,8 +118,8 @@ class Gibbs(Tunable):
         del step
         values = batch.data.values
         if self.mean is None or self.scale is None:
-            samples = batch.reference.samples().double()
-            mean, scale = samples.mean(0), samples.std(0).clamp(min=1e-6)
+            samples = batch.reference.samples()
+            mean, scale = samples.double().mean(0), spread_of(samples)
         else:
             mean, scale = torch.as_tensor(self.mean), torch.as_tensor(self.scale)
         if mean.shape != values.shape[1:] or scale.shape != mean.shape:

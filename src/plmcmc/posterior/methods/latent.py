@@ -71,6 +71,10 @@ class Metropolis(_Latent):
         """The deviation of the small steps."""
         return self.perturb
 
+    def trial(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return small steps only: how often fresh draws are accepted must not tune them."""
+        return kernels.Metropolis(target, kernels.Perturb(batch.by_place(step)))
+
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return Metropolis-Hastings."""
         proposal = kernels.Perturb(batch.by_place(step))
@@ -146,6 +150,7 @@ class Langevin(_Latent):
     step: float | None = None
     auxiliary: Auxiliary | None = None
 
+    gradient: ClassVar[bool] = True
     accepted: ClassVar[float] = 0.574
 
     def __post_init__(self) -> None:
@@ -176,6 +181,7 @@ class Hamiltonian(_Latent):
     turns: int = 10
     auxiliary: Auxiliary | None = None
 
+    gradient: ClassVar[bool] = True
     tuning: ClassVar[int] = 50
     accepted: ClassVar[float] = 0.65
     largest: ClassVar[float] = 1.4

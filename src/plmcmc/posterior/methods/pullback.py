@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from plmcmc.adaptation import Warmup
-from plmcmc.flows import BrokenFlow, differentiable
+from plmcmc.flows import differentiable
 from plmcmc.kernels import Holes
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.methods.latent import Elliptical
+from plmcmc.posterior.methods.tunable import require_derivatives
 from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget
 
@@ -50,11 +51,7 @@ class Pullback:
         """Tune; `warmup` is the number of trajectories to tune for."""
         information, warp, _ = batch.reference.survey
         target = ConditionalTarget(batch.flow, batch.data, warp.to(y))
-        if not differentiable(batch.flow, y):
-            raise BrokenFlow(
-                "the flow has no derivatives, which this needs: use method='elliptical', and no "
-                "evidence"
-            )
+        require_derivatives(batch, y)
         holes = Holes.of(batch.data.observed[:: batch.chains], batch.width)
         tuning = self.tuning if warmup is None else self.tuning.lasting(warmup)
         if batch.most_holes > JUMP_HOLES:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from plmcmc.adaptation import tune
+from plmcmc.flows import BrokenFlow, differentiable
 from plmcmc.kernels import Kernel
 from plmcmc.posterior.batch import Batch, Begun
 from plmcmc.rng import Streams
@@ -29,6 +30,8 @@ class Tunable(ABC):
     """Mean acceptance that a step is tuned to; what random walks do best with."""
     largest: ClassVar[float] = 10.0
     """Largest step that tuning may find."""
+    gradient: ClassVar[bool] = False
+    """Whether it needs the flow's derivatives."""
 
     @property
     @abstractmethod
@@ -48,6 +51,10 @@ class Tunable(ABC):
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return the kernel with steps `(rows,)`."""
 
+    def trial(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return the kernel to tune steps with; its states are the kernel's own."""
+        return self.kernel(batch, target, step)
+
     def footprint(self, entries: int, holes: int, chains: int) -> int:
         """Return some copies of every chain."""
         del holes
@@ -62,6 +69,8 @@ class Tunable(ABC):
 
     def begin(self, batch: Batch, y: Tensor, warmup: int | None, streams: Streams) -> Begun:
         """Settle the target, then the step."""
+        if self.gradient:
+            require_derivatives(batch, y)
         length = self._tuning(warmup)
         target, spent = self.target(batch, y, length, streams)
         step = torch.full((len(y) // batch.chains,), FIRST_STEP, dtype=torch.float64)
@@ -70,8 +79,8 @@ class Tunable(ABC):
             kernel = self.kernel(batch, target, torch.full_like(step, self.given_step))
             return Begun(kernel, kernel.init(y), spent)
         state, step, passes = tune(
-            lambda steps: self.kernel(batch, target, steps),
-            self.kernel(batch, target, step).init(y),
+            lambda steps: self.trial(batch, target, steps),
+            self.trial(batch, target, step).init(y),
             step,
             streams,
             wanted=self.accepted,
@@ -82,6 +91,15 @@ class Tunable(ABC):
 
     def _tuning(self, warmup: int | None) -> int:
         return self.tuning if warmup is None else min(self.tuning, warmup // 4)
+
+
+def require_derivatives(batch: Batch, y: Tensor) -> None:
+    """Refuse a flow that a gradient cannot be taken of."""
+    if not differentiable(batch.flow, y):
+        raise BrokenFlow(
+            "the flow has no derivatives, which this needs: use method='auto' or 'elliptical', and "
+            "no evidence"
+        )
 
 
 def check_step(step: float | None) -> None:
