@@ -11,6 +11,7 @@ from plmcmc.data.missingness import (
     RightHalf,
     SquareObservation,
 )
+from plmcmc.data.schema import Schema
 from plmcmc.data.table_missingness import MissingAtRandom, MissingNotAtRandom
 from plmcmc.data.whitening import Moments, observed_moments
 
@@ -28,6 +29,7 @@ __all__ = [
     "Patch",
     "Regions",
     "RightHalf",
+    "Schema",
     "SquareObservation",
     "observed_moments",
 ]

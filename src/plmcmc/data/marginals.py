@@ -45,13 +45,13 @@ class Marginal:
     high: Array
 
     @classmethod
-    def of(cls, values: Array) -> Marginal:
-        """Learn from a column's observed values."""
+    def of(cls, values: Array, *, discrete: bool = False) -> Marginal:
+        """Learn from a column's observed values; of a discrete one, each fills an interval."""
         atoms, counts = np.unique(values, return_counts=True)
         after = np.cumsum(counts) / len(values)
         before = after - counts / len(values)
         middle = ndtri((before + after) / 2)
-        tied = counts > 1
+        tied = (counts > 1) | discrete
         # Rounding may leave the last a little under 1.
         after[-1] = 1.0
         low = np.where(tied, ndtri(np.maximum(before, 0.0)), middle)
@@ -84,8 +84,6 @@ class Marginal:
         places = np.repeat(self.atoms, 2)
         # Linear between finite ends; beyond the outermost, as they are.
         finite = np.isfinite(ends)
-        return (
-            np.interp(scores, ends[finite], places[finite])
-            if finite.any()
-            else np.full_like(scores, self.atoms[0])
-        )
+        if not finite.any():
+            return np.full_like(scores, self.atoms[0])
+        return np.interp(scores, ends[finite], places[finite])

@@ -1,0 +1,165 @@
+"""Columns of a table as normal scores: what kinds there are, and how each goes there and back.
+
+Every kind becomes scores of which an observed value says only where they lie (`Regions`):
+
+- *continuous*: a point, or an interval where values are tied;
+- *integer*, *ordinal*, *boolean*: intervals, in order;
+- *categorical*: its levels are split off one after the other, the most frequent first. Each split
+  has a score of its own, and says yes above a threshold. A level observed says no to the splits
+  before its own, yes to its own, and nothing of those after. So levels have no order that a flow
+  would have to bend round, and a category seen is a box, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from plmcmc.data.incomplete import DataError
+from plmcmc.data.marginals import Array, Marginal, Regions
+
+KINDS = ("continuous", "integer", "ordinal", "boolean", "categorical")
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A column of numbers, or of levels in order by their number: one score.
+
+    Attributes:
+        name: the column's.
+        kind: any but categorical.
+        marginal: its way to scores.
+    """
+
+    name: str
+    kind: str
+    marginal: Marginal
+
+    @property
+    def width(self) -> int:
+        """How many scores it has."""
+        return 1
+
+    def regions(self, codes: Array) -> Regions:
+        """Return where scores may lie, `(rows, 1)`."""
+        low, high = self.marginal.regions(codes)
+        return Regions(low[:, None], high[:, None])
+
+    def codes(self, scores: Array) -> Array:
+        """Return the values of scores `(rows, 1)`."""
+        values = self.marginal.values(scores[:, 0])
+        return values if self.kind == "continuous" else np.round(values)
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """A column of unordered levels: a score for each split but the last.
+
+    Attributes:
+        name: the column's.
+        order: codes of the levels, the most frequent first.
+        thresholds: score above which each split says yes.
+    """
+
+    name: str
+    order: NDArray[np.int64]
+    thresholds: Array
+
+    kind = "categorical"
+
+    @classmethod
+    def of(cls, name: str, codes: Array, count: int) -> Levels:
+        """Learn the order and the thresholds from observed codes below `count`."""
+        seen = np.bincount(codes.astype(np.int64), minlength=count)
+        order = np.argsort(-seen, kind="stable")
+        sorted_counts = seen[order].astype(float)
+        left = np.cumsum(sorted_counts[::-1])[::-1]
+        # A level never seen keeps half a row, so that its split has a threshold.
+        share = np.clip(sorted_counts / np.maximum(left, 1), 0.5 / len(codes), 1 - 0.5 / len(codes))
+        return cls(name, order, ndtri(1 - share[:-1]))
+
+    @property
+    def width(self) -> int:
+        """How many scores it has."""
+        return len(self.thresholds)
+
+    def regions(self, codes: Array) -> Regions:
+        """Return where scores may lie, `(rows, splits)`."""
+        known = np.isfinite(codes)
+        place = np.empty(len(self.order), dtype=np.int64)
+        place[self.order] = np.arange(len(self.order))
+        own = place[np.where(known, codes, 0).astype(np.int64)][:, None]
+        split = np.arange(self.width)
+        yes, no = known[:, None] & (split == own), known[:, None] & (split < own)
+        low = np.where(yes, self.thresholds, -np.inf)
+        return Regions(low, np.where(no, self.thresholds, np.inf))
+
+    def codes(self, scores: Array) -> Array:
+        """Return the level of each row of scores: of the first split that says yes, or the last."""
+        yes = np.concatenate([scores > self.thresholds, np.ones((len(scores), 1), bool)], 1)
+        return self.order[yes.argmax(1)].astype(float)
+
+
+Column = Numbers | Levels
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """The columns of a table, in order; tables are `(rows, columns)` of codes, NaN at holes."""
+
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(
+        cls, table: Array, names: Sequence[str], kinds: Sequence[str], levels: Sequence[int | None]
+    ) -> Schema:
+        """Learn from a table.
+
+        Args:
+            table: `(rows, columns)`: numbers, or codes of levels; NaN at holes.
+            names: of the columns.
+            kinds: of the columns, from `KINDS`.
+            levels: how many levels a categorical column has; None for others.
+
+        Raises:
+            DataError: naming a column of which nothing is known.
+        """
+        columns = []
+        for values, name, kind, count in zip(table.T, names, kinds, levels, strict=True):
+            seen = values[np.isfinite(values)]
+            if kind not in KINDS:
+                raise DataError(f"column {name!r}: kind must be one of {KINDS}; got {kind!r}")
+            if len(seen) == 0:
+                raise DataError(
+                    f"column {name!r} has no value at all: nothing can be learned of it; leave it "
+                    f"out"
+                )
+            if kind == "categorical":
+                if count is None:
+                    raise DataError(f"column {name!r} is categorical: say how many levels it has")
+                columns.append(Levels.of(name, seen, count))
+            else:
+                marginal = Marginal.of(seen, discrete=kind != "continuous")
+                columns.append(Numbers(name, kind, marginal))
+        return cls(tuple(columns))
+
+    @property
+    def width(self) -> int:
+        """How many scores a row has."""
+        return sum(column.width for column in self.columns)
+
+    def regions(self, table: Array) -> Regions:
+        """Return where the scores of a table may lie, `(rows, width)`."""
+        parts = [c.regions(values) for c, values in zip(self.columns, table.T, strict=True)]
+        return Regions(*(np.concatenate(ends, 1) for ends in zip(*parts, strict=True)))
+
+    def table(self, scores: Array) -> Array:
+        """Return the table of scores `(rows, width)`."""
+        ends = np.cumsum([column.width for column in self.columns])
+        parts = np.split(scores, ends[:-1], axis=1)
+        found = [column.codes(part) for column, part in zip(self.columns, parts, strict=True)]
+        return np.stack(found, 1)
