@@ -1,0 +1,6 @@
+"""In: tables with holes. Out: tables without, and how sure one can be."""
+
+from plmcmc.imputation.imputer import FlowImputer
+from plmcmc.imputation.model import EFFORTS, Effort
+
+__all__ = ["EFFORTS", "Effort", "FlowImputer"]

@@ -1,0 +1,209 @@
+"""`FlowImputer`: fills tables, and says how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from plmcmc.data import DataError, Schema
+from plmcmc.imputation.model import EFFORTS, Effort, TableModel, fit_table
+from plmcmc.imputation.sampling import walk
+from plmcmc.imputation.tables import Layout, check_names
+from plmcmc.rng import RandomState, seed_of
+
+Array = NDArray[np.float64]
+STATISTICS = ("mean", "median", "draw")
+# Steps from one state to the next that is looked at: neighbours are nearly the same.
+THIN = 3
+
+
+class FlowImputer(TransformerMixin, BaseEstimator):
+    """Fills holes with what a normalizing flow, trained on the table itself, expects there.
+
+    Args:
+        effort: `"fast"`, `"default"`, `"thorough"`, or an `Effort`.
+        statistic: what `transform` fills in: `"mean"` (of a level, the most frequent), `"median"`,
+            or `"draw"`, one at random.
+        types: kinds of columns by name (`"continuous"`, `"integer"`, `"ordinal"`, `"boolean"`,
+            `"categorical"`), where dtypes do not say; columns of an array are named `"0"`, `"1"`.
+        random_state: a seed; the same one gives the same numbers.
+        progress: show bars; by default on a terminal only.
+
+    Attributes:
+        layout_: what the columns are.
+        model_: what was learned.
+
+    Example:
+        >>> x = np.random.default_rng(0).normal(size=(60, 1)) + np.zeros((60, 2))
+        >>> x[:5, 1] = np.nan
+        >>> filled = FlowImputer(effort="fast", random_state=0).fit_transform(x)
+        >>> bool(np.abs(filled[:5, 1] - x[:5, 0]).max() < 1.0)
+        True
+    """
+
+    def __init__(
+        self,
+        effort: str | Effort = "default",
+        *,
+        statistic: str = "mean",
+        types: Mapping[str, str] | None = None,
+        random_state: RandomState = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.effort = effort
+        self.statistic = statistic
+        self.types = types
+        self.random_state = random_state
+        self.progress = progress
+
+    layout_: Layout
+    model_: TableModel
+    seed_: int
+
+    def fit(self, X: Any, y: Any = None) -> FlowImputer:
+        """Learn the distribution of a table from what is seen of it."""
+        del y
+        effort = self._effort()
+        if self.statistic not in STATISTICS:
+            raise ValueError(f"statistic must be one of {STATISTICS}; got {self.statistic!r}")
+        table = self._checked(X, reset=True)
+        self.layout_ = Layout.of(table, self.types)
+        codes = self.layout_.codes(table)
+        counts = [None if levels is None else len(levels) for levels in self.layout_.levels]
+        schema = Schema.of(codes, self.layout_.names, self.layout_.kinds, counts)
+        self.seed_ = seed_of(self.random_state)
+        self.model_ = fit_table(schema, codes, effort, self.seed_, progress=self.progress)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the table with its holes filled; what was seen is as it was, to the last bit."""
+        check_is_fitted(self)
+        table = self._checked(X, reset=False)
+        codes = self.layout_.codes(table)
+        rows = np.isnan(codes).any(1)
+        filled = codes.copy()
+        if rows.any():
+            filled[rows] = self._reduced(codes[rows])
+        return self.layout_.fill(table, np.where(np.isnan(codes), filled, codes))
+
+    def sample(self, X: Any, draws: int = 20) -> Array:
+        """Return `(draws, rows, columns)` of completed tables, as numbers or codes of levels."""
+        check_is_fitted(self)
+        if draws < 1:
+            raise ValueError(f"draws must be at least 1; got {draws}")
+        codes = self.layout_.codes(self._checked(X, reset=False))
+        rows = np.isnan(codes).any(1)
+        found = np.broadcast_to(codes, (draws, *codes.shape)).copy()
+        if rows.any():
+            found[:, rows] = self._draws(codes[rows], draws)
+        return np.where(np.isnan(codes), found, codes)
+
+    def interval(self, X: Any, level: float = 0.9, draws: int = 200) -> tuple[Array, Array]:
+        """Return lower and upper ends `(rows, columns)` that hold each value with this probability.
+
+        Of what was seen both ends are the value itself; of levels, they are codes.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1; got {level}")
+        drawn = self.sample(X, draws)
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return low, high
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the columns' names."""
+        from sklearn.utils.validation import _check_feature_names_in
+
+        check_is_fitted(self, "n_features_in_")
+        return np.asarray(_check_feature_names_in(self, input_features), dtype=object)
+
+    def _effort(self) -> Effort:
+        if isinstance(self.effort, Effort):
+            return self.effort
+        if self.effort not in EFFORTS:
+            raise ValueError(f"effort must be one of {list(EFFORTS)}; got {self.effort!r}")
+        return EFFORTS[self.effort]
+
+    def _checked(self, table: Any, *, reset: bool) -> Any:
+        """Let scikit-learn check an array; tables with names keep their types."""
+        least = 2 if reset else 1
+        if not hasattr(table, "columns"):
+            return validate_data(
+                self,
+                table,
+                reset=reset,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan",
+                ensure_min_samples=least,
+                copy=True,
+            )
+        if len(table) < least:
+            rows = "1 row" if len(table) == 1 else f"{len(table)} rows"
+            raise DataError(f"the table has {rows}: at least {least} are needed")
+        check_names(table)
+        validate_data(self, table, reset=reset, skip_check_array=True)
+        return table
+
+    def _reduced(self, codes: Array) -> Array:
+        if self.statistic == "draw":
+            return self._draws(codes, 1)[0]
+        effort = self._effort()
+        if self.statistic == "median":
+            return np.median(self._draws(codes, effort.states // THIN), 0)
+        states = max(1, effort.states // THIN)
+        total, votes = np.zeros(codes.shape), self._votes(codes)
+
+        def watch(rows: slice, state: int, tables: Array) -> None:
+            del state
+            total[rows] += tables.mean(1)
+            for place, counted in votes.items():
+                for level in range(counted.shape[1]):
+                    counted[rows, level] += (tables[:, :, place] == level).sum(1)
+
+        self._walk(codes, watch, effort, states * THIN)
+        mean = total / states
+        for place, counted in votes.items():
+            mean[:, place] = counted.argmax(1)
+        return mean
+
+    def _votes(self, codes: Array) -> dict[int, Array]:
+        """Return a count for each level of columns whose mean says nothing."""
+        named = enumerate(zip(self.layout_.kinds, self.layout_.levels, strict=True))
+        return {
+            place: np.zeros((len(codes), len(levels)))
+            for place, (kind, levels) in named
+            if levels is not None and kind in ("categorical", "boolean")
+        }
+
+    def _draws(self, codes: Array, draws: int) -> Array:
+        """Return `(draws, rows, columns)`; members and chains take turns."""
+        effort = self._effort()
+        per_state = effort.chains * effort.members
+        states = -(-draws // per_state)
+        found = np.empty((states * per_state, *codes.shape))
+
+        def watch(rows: slice, state: int, tables: Array) -> None:
+            found[state * per_state : (state + 1) * per_state, rows] = tables.swapaxes(0, 1)
+
+        # Far apart: draws are to be independent.
+        thin = max(THIN, effort.states // max(1, states))
+        self._walk(codes, watch, effort, states * thin, thin)
+        return found[:draws]
+
+    def _walk(
+        self, codes: Array, watch: Any, effort: Effort, states: int, thin: int = THIN
+    ) -> None:
+        options = {"states": states, "thin": thin, "seed": self.seed_}
+        walk(self.model_, codes, effort, watch, progress=self.progress, **options)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags

@@ -1,0 +1,242 @@
+"""Tables of NumPy, pandas and polars as codes, and codes put back into the holes of such tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plmcmc.data import DataError
+from plmcmc.data.schema import KINDS
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of a table are.
+
+    Attributes:
+        names: of the columns.
+        kinds: of the columns, from `plmcmc.data.schema.KINDS`.
+        levels: values of each code of an ordinal, boolean or categorical column; None for others.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    levels: tuple[tuple[Any, ...] | None, ...]
+
+    @classmethod
+    def of(cls, table: Any, types: Mapping[str, str] | None = None) -> Layout:
+        """Read off a table what its columns are; `types` overrules, by name."""
+        columns = _columns(table)
+        _check_types(types, list(columns))
+        kinds, levels = [], []
+        for name, values in columns.items():
+            kind = (types or {}).get(name) or _kind(values)
+            kinds.append(kind)
+            levels.append(_levels(values, name, kind))
+        return cls(tuple(columns), tuple(kinds), tuple(levels))
+
+    def codes(self, table: Any) -> Array:
+        """Return `(rows, columns)` of codes, NaN at holes.
+
+        Raises:
+            DataError: naming row and column of what cannot be read.
+        """
+        columns = _columns(table)
+        self._check_names(list(columns))
+        parts = [
+            _numbers(columns[name], name) if levels is None else _coded(columns[name], name, levels)
+            for name, levels in zip(self.names, self.levels, strict=True)
+        ]
+        return np.stack(parts, 1)
+
+    def fill(self, table: Any, codes: Array) -> Any:
+        """Return a copy of the table with its holes filled; all else is as it was."""
+        columns = _columns(table)
+        filled = {}
+        for place, (name, levels) in enumerate(zip(self.names, self.levels, strict=True)):
+            holes = _holes(columns[name])
+            if holes.any():
+                found = codes[holes, place]
+                if levels is not None:
+                    found = [levels[int(code)] for code in found]
+                elif self.kinds[place] == "integer":
+                    found = np.round(found)
+                filled[name] = (holes, found)
+        return _replaced(table, filled)
+
+    def _check_names(self, names: list[str]) -> None:
+        if tuple(names) == self.names:
+            return
+        missing = [name for name in self.names if name not in names]
+        extra = [name for name in names if name not in self.names]
+        if missing or extra:
+            raise DataError(
+                f"the table's columns are not those that were fitted: missing {missing}, not known "
+                f"{extra}"
+            )
+
+
+def _columns(table: Any) -> dict[str, Any]:
+    """Return the columns by name; those of an array are named by their number."""
+    if hasattr(table, "columns"):
+        check_names(table)
+        return {str(name): table[name] for name in table.columns}
+    return {str(place): column for place, column in enumerate(np.asarray(table).T)}
+
+
+def check_names(table: Any) -> None:
+    """Refuse a table in which two columns have one name."""
+    counted = Counter(str(name) for name in table.columns)
+    twice = [name for name, count in counted.items() if count > 1]
+    if twice:
+        raise DataError(f"columns must have names of their own; these occur twice: {twice}")
+
+
+def _holes(values: Any) -> NDArray[np.bool_]:
+    import pandas as pd
+
+    raw = values.to_numpy() if hasattr(values, "to_numpy") and not _is_pandas(values) else values
+    found = np.asarray(pd.isna(raw))
+    if hasattr(values, "is_null"):
+        # polars has nulls beside NaN.
+        found = found | values.is_null().to_numpy()
+    return found
+
+
+def _is_pandas(values: Any) -> bool:
+    return type(values).__module__.startswith("pandas")
+
+
+def _kind(values: Any) -> str:
+    """Return what kind a column is by its dtype: nothing is guessed from numbers."""
+    name = str(getattr(values, "dtype", "")).lower()
+    if name.startswith("bool"):
+        return "boolean"
+    if name.startswith(("int", "uint")):
+        return "integer"
+    if name.startswith(("float", "double", "decimal")):
+        return "continuous"
+    if name.startswith("categor") and bool(getattr(getattr(values, "cat", None), "ordered", False)):
+        return "ordinal"
+    if name.startswith("enum"):
+        return "ordinal"
+    if name.startswith(("datetime", "date", "time", "duration", "period")):
+        raise DataError(f"columns of {name} cannot be imputed: leave them out")
+    return "boolean" if _all_boolean(values) else "categorical"
+
+
+def _all_boolean(values: Any) -> bool:
+    seen = list(_raw(values)[~_holes(values)])
+    return bool(seen) and all(isinstance(value, bool | np.bool_) for value in seen)
+
+
+def _levels(values: Any, name: str, kind: str) -> tuple[Any, ...] | None:
+    if kind in ("continuous", "integer"):
+        return None
+    if kind == "boolean":
+        return (False, True)
+    categories = getattr(getattr(values, "cat", None), "categories", None)
+    if categories is not None:
+        return tuple(categories)
+    seen = list(dict.fromkeys(_raw(values)[~_holes(values)].tolist()))
+    try:
+        return tuple(sorted(seen))
+    except TypeError as error:
+        kinds = sorted({type(value).__name__ for value in seen})
+        raise DataError(f"column {name!r} mixes {', '.join(kinds)}: make them one kind") from error
+
+
+def _numbers(values: Any, name: str) -> Array:
+    holes = _holes(values)
+    try:
+        found = np.asarray(_raw(values)[~holes], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        row = next(row for row in np.flatnonzero(~holes) if not _is_number(_raw(values)[row]))
+        raise DataError(
+            f"column {name!r} is numeric, and row {row} holds {_raw(values)[row]!r}: mark it "
+            f"missing, or say types={{{name!r}: 'categorical'}}"
+        ) from error
+    codes = np.full(len(holes), np.nan)
+    codes[~holes] = found
+    infinite = np.isinf(codes)
+    if infinite.any():
+        raise DataError(
+            f"column {name!r} is infinite at row {int(infinite.argmax())}: mark it missing, or "
+            f"give a finite value"
+        )
+    return codes
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _coded(values: Any, name: str, levels: Sequence[Any]) -> Array:
+    import pandas as pd
+
+    holes, raw = _holes(values), _raw(values)
+    codes = pd.Index(list(levels), dtype=object).get_indexer(pd.Index(raw, dtype=object))
+    unseen = (codes < 0) & ~holes
+    if unseen.any():
+        row = int(unseen.argmax())
+        raise DataError(
+            f"column {name!r} holds {raw[row]!r} at row {row}, which the fitted table did not: "
+            f"known are {list(levels)[:10]}; mark it missing, or fit again"
+        )
+    return np.where(holes, np.nan, codes.astype(np.float64))
+
+
+def _raw(values: Any) -> NDArray[Any]:
+    return np.asarray(values, dtype=object)
+
+
+def _check_types(types: Mapping[str, str] | None, names: list[str]) -> None:
+    for name, kind in (types or {}).items():
+        if name not in names:
+            raise DataError(f"types names a column {name!r}; the table has {names}")
+        if kind not in KINDS:
+            raise DataError(f"types[{name!r}] must be one of {', '.join(KINDS)}; got {kind!r}")
+
+
+def _replaced(table: Any, filled: Mapping[str, tuple[NDArray[np.bool_], Any]]) -> Any:
+    """Return a copy of the table with these places changed."""
+    if not hasattr(table, "columns"):
+        copy = np.array(table)
+        for name, (holes, found) in filled.items():
+            copy[holes, int(name)] = found
+        return copy
+    if _is_pandas(table):
+        import pandas as pd
+
+        copy = table.copy()
+        for label in copy.columns:
+            if str(label) in filled:
+                holes, found = filled[str(label)]
+                column = copy[label].copy()
+                column[holes] = pd.array(found, dtype=column.dtype)
+                copy[label] = column
+        return copy
+    return _replaced_polars(table, filled)
+
+
+def _replaced_polars(table: Any, filled: Mapping[str, tuple[NDArray[np.bool_], Any]]) -> Any:
+    import polars as pl
+
+    columns = []
+    for name, (holes, found) in filled.items():
+        values = table[name].to_list()
+        for row, value in zip(np.flatnonzero(holes), found, strict=True):
+            values[row] = int(value) if table[name].dtype.is_integer() else value
+        columns.append(pl.Series(name, values, dtype=table[name].dtype))
+    return table.with_columns(columns)

@@ -1,0 +1,184 @@
+"""FlowImputer: scikit-learn's manners, tables of every library, columns of every kind."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from plmcmc.data import DataError
+from plmcmc.imputation import Effort, FlowImputer
+from plmcmc.training.tabular import TableTraining
+
+TINY = Effort(
+    members=2,
+    couplings=2,
+    width=8,
+    training=TableTraining(updates=20, batch=32),
+    chains=1,
+    burn_in=4,
+    states=9,
+)
+
+
+@parametrize_with_checks([FlowImputer(TINY, random_state=0)])
+def test_scikit_learn_s_own_checks(estimator, check):
+    check(estimator)
+
+
+def mixed(rows=80, seed=0):
+    rng = np.random.default_rng(seed)
+    size = rng.normal(size=rows)
+    return pd.DataFrame(
+        {
+            "size": size,
+            "count": pd.array(rng.poisson(np.exp(0.5 * size + 1)), dtype="Int64"),
+            "flag": pd.array(size + 0.5 * rng.normal(size=rows) > 0, dtype="boolean"),
+            "grade": pd.Categorical(
+                np.array(["low", "mid", "high"])[np.digitize(size, [-0.5, 0.5])],
+                categories=["low", "mid", "high"],
+                ordered=True,
+            ),
+            "colour": rng.choice(["red", "green", "blue"], rows).astype(object),
+            "price": (10 * size + 50).astype(np.float32),
+        },
+        index=pd.Index([f"r{i}" for i in range(rows)], name="id"),
+    )
+
+
+def with_holes(frame, seed=1, share=0.3):
+    holes = np.random.default_rng(seed).random(frame.shape) < share
+    return frame.mask(holes), holes
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    table, holes = with_holes(mixed())
+    return FlowImputer(TINY, random_state=0).fit(table), table, holes
+
+
+def test_pandas_in_pandas_out(fitted):
+    imputer, table, holes = fitted
+    filled = imputer.transform(table)
+    assert not filled.isna().any().any()
+    pd.testing.assert_index_equal(filled.index, table.index)
+    assert filled.dtypes.tolist() == table.dtypes.tolist()
+    for place, name in enumerate(table.columns):
+        kept = ~holes[:, place]
+        pd.testing.assert_series_equal(filled[name][kept], table[name][kept])
+    assert set(filled["colour"]) <= {"red", "green", "blue"}
+    assert table.isna().any().any()
+
+
+def test_polars_in_polars_out():
+    polars = pytest.importorskip("polars")
+    frame, _ = with_holes(mixed()[["size", "count", "flag", "colour"]])
+    table = polars.from_pandas(frame)
+    filled = FlowImputer(TINY, random_state=0).fit_transform(table)
+    assert filled.schema == table.schema
+    assert filled.null_count().sum_horizontal()[0] == 0
+    for name in table.columns:
+        seen = ~table[name].is_null()
+        assert filled[name].filter(seen).equals(table[name].filter(seen))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_arrays_keep_their_dtype_and_every_seen_bit(kind):
+    x = np.random.default_rng(0).normal(size=(50, 3)).astype(kind)
+    holes = np.random.default_rng(1).random(x.shape) < 0.4
+    holes[3] = True
+    table = np.where(holes, np.nan, x).astype(kind)
+    filled = FlowImputer(TINY, random_state=0).fit_transform(table)
+    assert filled.dtype == kind
+    assert np.isfinite(filled).all()
+    assert (filled[~holes] == x[~holes]).all()
+
+
+def test_the_same_seed_gives_the_same_numbers_and_loads_nothing_from_training(fitted):
+    imputer, table, _ = fitted
+    again = FlowImputer(TINY, random_state=0).fit_transform(table)
+    pd.testing.assert_frame_equal(again, imputer.transform(table))
+
+
+def test_new_rows_and_columns_in_another_order(fitted):
+    imputer, _, _ = fitted
+    fresh, _ = with_holes(mixed(30, seed=5), seed=6)
+    filled = imputer.transform(fresh)
+    assert len(filled) == 30
+    assert not filled.isna().any().any()
+
+
+def test_rows_with_nothing_missing_cost_nothing_and_rows_with_nothing_seen_are_drawn(fitted):
+    imputer, _, _ = fitted
+    whole = mixed(10, seed=7)
+    pd.testing.assert_frame_equal(imputer.transform(whole), whole)
+    empty = whole.mask(np.ones(whole.shape, bool))
+    assert not imputer.transform(empty).isna().any().any()
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median", "draw"])
+def test_columns_keep_their_support(statistic):
+    table, _ = with_holes(mixed())
+    filled = FlowImputer(TINY, statistic=statistic, random_state=0).fit_transform(table)
+    assert set(filled["grade"]) <= {"low", "mid", "high"}
+    assert filled["flag"].isin([True, False]).all()
+    assert filled["count"].between(table["count"].min(), table["count"].max()).all()
+    assert filled["size"].between(table["size"].min(), table["size"].max()).all()
+
+
+def test_draws_and_intervals(fitted):
+    imputer, table, holes = fitted
+    drawn = imputer.sample(table, 7)
+    assert drawn.shape == (7, *table.shape)
+    assert (drawn[:, ~holes] == drawn[0][~holes]).all()
+    assert (drawn.std(0)[:, 0][holes[:, 0]] > 0).any()
+    low, high = imputer.interval(table, 0.8, draws=30)
+    assert (low <= high).all()
+    assert (low[~holes] == high[~holes]).all()
+
+
+def bad_frame(**columns):
+    base = {"a": np.arange(20.0), "b": np.arange(20.0) % 3}
+    return pd.DataFrame(base | columns)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        (bad_frame()[:1], {}, "the table has 1 row: at least 2 are needed"),
+        (bad_frame(c=np.full(20, np.nan)), {}, "column 'c' has no value at all"),
+        (bad_frame(c=[np.inf] + [1.0] * 19), {}, "column 'c' is infinite at row 0"),
+        (
+            bad_frame(c=["x", 1.5] * 10),
+            {"types": {"c": "continuous"}},
+            "column 'c' is numeric, and row 0 holds 'x'",
+        ),
+        (bad_frame(c=["x", 1.5] * 10), {}, "column 'c' mixes float, str"),
+        (bad_frame(), {"types": {"z": "integer"}}, "types names a column 'z'"),
+        (bad_frame(), {"types": {"a": "colour"}}, r"types\['a'\] must be one of"),
+        (bad_frame(c=pd.date_range("2020", periods=20)), {}, "cannot be imputed: leave them out"),
+        (bad_frame().set_axis(["a", "a"], axis=1), {}, r"these occur twice: \['a'\]"),
+    ],
+)
+def test_tables_that_cannot_be_fitted(table, options, message):
+    with pytest.raises(DataError, match=message):
+        FlowImputer(TINY, **options).fit(table)
+
+
+def test_a_level_that_was_never_seen_is_named(fitted):
+    imputer, table, _ = fitted
+    strange = table.copy()
+    strange.loc["r3", "colour"] = "mauve"
+    with pytest.raises(DataError, match="column 'colour' holds 'mauve' at row 3"):
+        imputer.transform(strange)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"effort": "huge"}, "effort must be one of"),
+        ({"statistic": "mode"}, "statistic must be one of"),
+    ],
+)
+def test_settings_that_cannot_be(options, message):
+    with pytest.raises(ValueError, match=message):
+        FlowImputer(**{"effort": TINY} | options).fit(np.zeros((10, 2)))
