@@ -6,14 +6,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 
 from plmcmc.flows.base import seeded
 from plmcmc.flows.linear import Linear
@@ -41,21 +42,37 @@ def save(flow: Flow, path: str | Path, *, overwrite: bool = False) -> Path:
 
     `overwrite` replaces a saved flow, and nothing else: other files are never deleted.
     """
-    path = Path(path)
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists: choose another directory, or pass overwrite=True")
-    if path.exists() and not _holds_only_a_flow(path):
-        raise FileExistsError(f"{path} is not a saved flow or holds more: choose another directory")
+    path = free_place(path, "flow", overwrite=overwrite)
     if not isinstance(flow, nn.Module):
         raise TypeError(f"only plmcmc's own flows can be saved; got {type(flow).__name__}")
     described = {"format": FORMAT, "version": VERSION, "dtype": str(home(flow).dtype)[6:]}
-    described["flow"] = _describe(flow)
+    described["flow"] = describe(flow)
+    return write_directory(path, described, flow.state_dict())
+
+
+def free_place(path: str | Path, kind: str, *, overwrite: bool) -> Path:
+    """Return where a model may be written, or say why not."""
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists: choose another directory, or pass overwrite=True")
+    if path.exists() and not _holds_only_a_model(path):
+        raise FileExistsError(
+            f"{path} is not a saved {kind} or holds more: choose another directory"
+        )
+    return path
+
+
+def write_directory(
+    path: Path, described: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> Path:
+    """Write a model's two files into a directory, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         (staging / CONFIG).write_text(json.dumps(described, indent=2) + "\n")
-        tensors = {name: tensor.contiguous() for name, tensor in flow.state_dict().items()}
-        save_file(tensors, staging / WEIGHTS)
+        save_file(
+            {name: tensor.contiguous() for name, tensor in tensors.items()}, staging / WEIGHTS
+        )
         staging.chmod(0o755)
         _swap(staging, path)
     except BaseException:
@@ -64,27 +81,44 @@ def save(flow: Flow, path: str | Path, *, overwrite: bool = False) -> Path:
     return path
 
 
+def read_directory(path: Path, form: str, version: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what `write_directory` wrote, if it is of this form and version."""
+    if not (path / CONFIG).is_file():
+        raise FileError(f"{path} is not a saved {form[7:]}: it has no {CONFIG}")
+    described = dict(json.loads((path / CONFIG).read_text()))
+    if described.get("format") != form or described.get("version") != version:
+        raise FileError(
+            f"{path} is not a {form} of version {version}: its {CONFIG} says "
+            f"{described.get('format')!r}, version {described.get('version')!r}"
+        )
+    return described, load_file(path / WEIGHTS)
+
+
 def load(path: str | Path) -> Flow:
     """Read a flow written by `save`, on the CPU and in eval mode."""
     path = Path(path)
-    if not (path / CONFIG).is_file():
-        raise FileError(f"{path} is not a saved flow: it has no {CONFIG}")
+    with damage_named(path):
+        described, tensors = read_directory(path, FORMAT, VERSION)
+        return rebuild(described["flow"], DTYPES[described["dtype"]], tensors)
+
+
+@contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """Turn whatever goes wrong while reading a model into a `FileError` that names it."""
     try:
-        described = dict(json.loads((path / CONFIG).read_text()))
-        if described.get("format") != FORMAT or described.get("version") != VERSION:
-            raise FileError(
-                f"{path} is not a {FORMAT} of version {VERSION}: its {CONFIG} says "
-                f"{described.get('format')!r}, version {described.get('version')!r}"
-            )
-        tensors = load_file(path / WEIGHTS)
-        # Initial weights are drawn, only to be replaced: not from torch's global generator.
-        with seeded(0):
-            flow = _build(described["flow"]).to(DTYPES[described["dtype"]])
-        flow.load_state_dict(tensors)
+        yield
     except FileError:
         raise
     except (SafetensorError, LookupError, TypeError, ValueError, RuntimeError, OSError) as e:
         raise FileError(f"{path} is damaged or was edited: {e}") from e
+
+
+def rebuild(described: dict[str, Any], dtype: torch.dtype, tensors: Mapping[str, Tensor]) -> Any:
+    """Return the flow that `describe` described, with these weights."""
+    # Initial weights are drawn, only to be replaced: not from torch's global generator.
+    with seeded(0):
+        flow = _build(described).to(dtype)
+    flow.load_state_dict(tensors)
     return flow.eval()
 
 
@@ -102,14 +136,15 @@ def _swap(staging: Path, path: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _holds_only_a_flow(path: Path) -> bool:
+def _holds_only_a_model(path: Path) -> bool:
     return path.is_dir() and {entry.name for entry in path.iterdir()} <= {CONFIG, WEIGHTS}
 
 
-def _describe(flow: nn.Module) -> dict[str, Any]:
+def describe(flow: nn.Module) -> dict[str, Any]:
+    """Return a flow's name and arguments, as JSON can hold them."""
     if isinstance(flow, Preprocessed):
         steps = [_described(step, STEPS, "steps") for step in flow.chain]
-        return {"name": flow.name, "steps": steps, "flow": _describe(flow.flow)}
+        return {"name": flow.name, "steps": steps, "flow": describe(flow.flow)}
     return _described(flow, FLOWS, "flows")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from plmcmc.data import DataError, Schema
+from plmcmc.imputation.files import load_imputer, save_imputer
 from plmcmc.imputation.model import EFFORTS, Effort, TableModel, fit_table
 from plmcmc.imputation.sampling import walk
 from plmcmc.imputation.tables import Layout, check_names
@@ -114,6 +116,16 @@ class FlowImputer(TransformerMixin, BaseEstimator):
         drawn = self.sample(X, draws)
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return low, high
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the fitted imputer to a new directory: JSON and safetensors, never pickle."""
+        check_is_fitted(self)
+        return save_imputer(self, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> FlowImputer:
+        """Read an imputer written by `save`: it fills as the one that was saved."""
+        return load_imputer(cls, path)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the columns' names."""
