@@ -8,7 +8,7 @@ from exact import FALSE_ALARM, FLOWS, begin
 from kernels import innovations
 from plmcmc.kernels import Innovations, Metropolis
 from plmcmc.rng import Streams
-from plmcmc.target import TableTarget
+from plmcmc.target import Reference, TableTarget
 
 EDGES = torch.tensor([-torch.inf, -0.5, 0.4, 1.3, torch.inf]).double()
 ROWS, STEPS = 8000, 40
@@ -88,10 +88,9 @@ def test_scores_go_inward_and_come_back():
 
 def test_several_chains_of_a_row_share_its_reference():
     _, kernel = tied(FLOWS["realnvp"]())
-    reference = kernel.target.reference._replace(
-        **{name: getattr(kernel.target.reference, name)[:64] for name in ("low", "high")},
-        gain=kernel.target.reference.gain[:64],
-        root=kernel.target.reference.root[:64],
+    whole = kernel.target.reference
+    reference = Reference(
+        whole.low[:64], whole.high[:64], whole.mean, whole.gain[:64], whole.root[:64]
     )
     many = Innovations(reference, chains=3)
     position = many.start(Streams.of_rows(0, "start", 64, chains=3))
@@ -101,5 +100,5 @@ def test_several_chains_of_a_row_share_its_reference():
         single = TableTarget(kernel.target.flow, reference)(position[1::3])
     torch.testing.assert_close(together.completion[1::3], single.completion)
     torch.testing.assert_close(together.log_density[1::3], single.log_density)
-    low, high = (end.repeat_interleave(3, 0) for end in reference[:2])
+    low, high = (end.repeat_interleave(3, 0) for end in (reference.low, reference.high))
     assert bool(((together.completion >= low) & (together.completion <= high)).all())

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
         load,
         save,
     )
+    from plmcmc.imputation import FlowImputer
     from plmcmc.posterior import Conditional, ConvergenceWarning, Draws, condition, methods
+    from plmcmc.statistics import pool
     from plmcmc.target import FlatAuxiliary, NormalAuxiliary
     from plmcmc.training import fit_flow
 
@@ -52,11 +54,13 @@ _ROOM_OF = {
     "check_flow": "flows",
     "load": "flows",
     "save": "flows",
+    "FlowImputer": "imputation",
     "Conditional": "posterior",
     "ConvergenceWarning": "posterior",
     "Draws": "posterior",
     "condition": "posterior",
     "methods": "posterior",
+    "pool": "statistics",
     "FlatAuxiliary": "target",
     "NormalAuxiliary": "target",
     "fit_flow": "training",
@@ -71,6 +75,7 @@ __all__ = [
     "Draws",
     "FlatAuxiliary",
     "Flow",
+    "FlowImputer",
     "FromObserved",
     "Given",
     "Incomplete",
@@ -90,6 +95,7 @@ __all__ = [
     "flows",
     "load",
     "methods",
+    "pool",
     "save",
 ]
 

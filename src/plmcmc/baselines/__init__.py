@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.baselines.forest import ForestImputer
+from plmcmc.baselines.gaussian import GaussianImputer
 from plmcmc.baselines.mean import MeanImputer
 
-__all__ = ["Baseline", "ForestImputer", "MeanImputer"]
+__all__ = ["Baseline", "ForestImputer", "GaussianImputer", "MeanImputer"]
 
 
 class Baseline(Protocol):

@@ -106,6 +106,11 @@ class FlowImputer(TransformerMixin, BaseEstimator):
             found[:, rows] = self._draws(codes[rows], draws)
         return np.where(np.isnan(codes), found, codes)
 
+    def complete(self, X: Any, m: int = 20) -> list[Any]:
+        """Return `m` completed tables, of the type of `X`: analyse each, then `plmcmc.pool`."""
+        table = self._checked(X, reset=False)
+        return [self.layout_.fill(table, codes) for codes in self.sample(X, m)]
+
     def interval(self, X: Any, level: float = 0.9, draws: int = 200) -> tuple[Array, Array]:
         """Return lower and upper ends `(rows, columns)` that hold each value with this probability.
 

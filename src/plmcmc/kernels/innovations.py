@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.special import ndtr, ndtri
+from torch.special import ndtri
 
 from plmcmc.rng import Streams
 from plmcmc.target import Reference
@@ -59,7 +59,7 @@ class Innovations:
 
     def _ties(self, streams: Streams) -> Tensor:
         """Draw standard normals cut to the intervals."""
-        low, high = (self._places(ndtr(end.double())) for end in self.reference[:2])
+        low, high = (self._places(end) for end in self.reference.shares)
         share = low + (high - low) * streams.uniform(low)
         return ndtri(share).clamp(-LARGEST, LARGEST).to(self.reference.low.dtype)
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.special import ndtr
 
 from plmcmc.flows import Flow, log_prob
 from plmcmc.target.point import Point
 
 
-class Reference(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Reference:
     """What is known of rows' scores, and a Gaussian's conditional of the rest.
 
     Attributes:
@@ -29,15 +32,25 @@ class Reference(NamedTuple):
     gain: Tensor
     root: Tensor
 
-    @property
+    @cached_property
     def free(self) -> Tensor:
         """True at holes."""
         return torch.isinf(self.low) & torch.isinf(self.high)
 
-    @property
+    @cached_property
     def tied(self) -> Tensor:
         """True where a score may lie anywhere in an interval."""
         return (self.low < self.high) & ~self.free
+
+    @cached_property
+    def moving(self) -> Tensor:
+        """True where anything may move."""
+        return self.free | self.tied
+
+    @cached_property
+    def shares(self) -> tuple[Tensor, Tensor]:
+        """Probabilities of the ends, under a standard normal."""
+        return ndtr(self.low.double()), ndtr(self.high.double())
 
     def places(self, rows: Tensor, chains: int) -> Tensor:
         """Return numbers of rows, for each of their chains."""
@@ -89,13 +102,13 @@ class TableTarget:
     @property
     def free(self) -> Tensor:
         """True where a position may move."""
-        reference = self.reference
-        return reference.places(reference.free | reference.tied, self.chains)
+        return self.reference.places(self.reference.moving, self.chains)
 
     def start(self, y: Tensor) -> Tensor:
         """Return the position of scores `y`, what is known put in."""
         reference = self.reference
-        low, high = (reference.places(end, self.chains).to(y) for end in reference[:2])
+        ends = (reference.low, reference.high)
+        low, high = (reference.places(end, self.chains).to(y) for end in ends)
         return reference.inward(y.clamp(low, high))
 
     def __call__(self, position: Tensor) -> Point:
