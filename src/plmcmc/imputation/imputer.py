@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from plmcmc.data import DataError, Schema
+from plmcmc.imputation.diagnosis import Diagnosis, diagnosed
 from plmcmc.imputation.files import load_imputer, save_imputer
 from plmcmc.imputation.model import EFFORTS, Effort, TableModel, fit_table
 from plmcmc.imputation.sampling import walk
@@ -121,6 +122,15 @@ class FlowImputer(TransformerMixin, BaseEstimator):
         drawn = self.sample(X, draws)
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return low, high
+
+    def diagnose(self, X: Any) -> Diagnosis:
+        """Return whether chains converge, and whether values hidden on purpose are found.
+
+        Looks at 400 rows at most. `print(found.verdict)`, `found.summary()`.
+        """
+        check_is_fitted(self)
+        codes = self.layout_.codes(self._checked(X, reset=False))
+        return diagnosed(self.model_, self.layout_, codes, self._effort(), self.seed_)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted imputer to a new directory: JSON and safetensors, never pickle."""
