@@ -60,6 +60,8 @@ def upward_imports(name, room, source):
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 # A command may load what it needs once it is called; what users import may not.
 LIBRARY = [path for path in SOURCES if path.parent.name not in ("cli", "experiments")]
+# An estimator is a subclass of scikit-learn's; its room is loaded when it is asked for.
+ESTIMATORS = {"imputation/imputer.py": {"sklearn"}}
 ROOM_SOURCES = [path for path in SOURCES if path.parent != PACKAGE or path.name[:2] != "__"]
 
 
@@ -136,7 +138,8 @@ def top_level_imports(path):
 class TestFiles:
     @pytest.mark.parametrize("path", LIBRARY, ids=lambda path: str(path.relative_to(PACKAGE)))
     def test_heavy_packages_are_imported_where_they_are_needed(self, path):
-        assert not top_level_imports(path) & HEAVY
+        allowed = ESTIMATORS.get(str(path.relative_to(PACKAGE)), set())
+        assert not top_level_imports(path) & HEAVY - allowed
 
     @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
     def test_nothing_is_unpickled(self, path):

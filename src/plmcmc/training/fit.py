@@ -80,16 +80,16 @@ def fit_flow(
     flow = _unconditional(flow)
     if not 0 <= noise < math.inf:
         raise TrainingError(f"noise is a standard deviation, 0 or more; got {noise}")
-    _refuse_less_than_one(epochs=epochs, batch_size=batch_size, patience=patience)
+    refuse_less_than_one(epochs=epochs, batch_size=batch_size, patience=patience)
     seed = resumed_seed(checkpoint, random_state)
-    optimizer = AdamW(_parameters(flow), lr=learning_rate, weight_decay=weight_decay)
+    optimizer = AdamW(parameters_of(flow), lr=learning_rate, weight_decay=weight_decay)
     train, judge = _split(flow, x, held_out, seed)
     settings = {"epochs": epochs, "batch_size": batch_size, "noise": noise}
     epoch = Epoch(flow, train, judge, optimizer, **settings)
     settings |= {"learning_rate": learning_rate, "weight_decay": weight_decay}
     settings |= {"held_out": held_out, "patience": patience, "seed": seed}
     identity = {key: str(value) for key, value in settings.items()}
-    identity |= {"data": fingerprint(train, judge), "flow": _described(flow)}
+    identity |= {"data": fingerprint(train, judge), "flow": described_flow(flow)}
     with progress_bar("Training", epochs, show=progress) as report:
         state = run(
             epoch,
@@ -117,19 +117,21 @@ def _unconditional(flow: Any) -> Flow:
     return adapted
 
 
-def _refuse_less_than_one(**numbers: int) -> None:
+def refuse_less_than_one(**numbers: int) -> None:
+    """Refuse counts that are none."""
     for name, number in numbers.items():
         if number < 1:
             raise TrainingError(f"{name} must be at least 1; got {number}")
 
 
-def _described(flow: Any) -> str:
+def described_flow(flow: Any) -> str:
     """Return what tells two flows apart before training: all but the weights, which a file has."""
     steps = flow.steps.state_dict().values() if isinstance(flow, Preprocessed) else ()
     return f"{flow!r} {fingerprint(*steps)}"
 
 
-def _parameters(flow: Any) -> list[nn.Parameter]:
+def parameters_of(flow: Any) -> list[nn.Parameter]:
+    """Return what is trained of a flow, or say that there is nothing."""
     inner = flow.flow if isinstance(flow, Preprocessed) else flow
     parameters = list(inner.parameters()) if isinstance(inner, nn.Module) else []
     if not any(parameter.requires_grad for parameter in parameters):

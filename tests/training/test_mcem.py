@@ -1,0 +1,286 @@
+"""Monte Carlo EM: near Gaussian EM from rows with holes, far from it without E-steps."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from plmcmc import methods
+from plmcmc.chains import CheckpointError
+from plmcmc.data import DataError
+from plmcmc.flows import NICE, Flatten, Linear, Preprocessed, load, save
+from plmcmc.target import NormalAuxiliary
+from plmcmc.training import (
+    MonteCarloEM,
+    Schedule,
+    TrainingError,
+    double,
+    mcem,
+    paper,
+    paper_mnist,
+    undouble,
+)
+from plmcmc.training.gaussian import expectation_maximisation
+from plmcmc.training.presets import TABLES
+
+MEAN = torch.tensor([10.0, -2.0, 0.0], dtype=torch.float64)
+SPREAD = torch.tensor([3.0, 0.5, 1.0], dtype=torch.float64)
+CORRELATION = torch.tensor([[1, 0.8, 0.6], [0.8, 1, 0.7], [0.6, 0.7, 1]], dtype=torch.float64)
+# The paper's kernel with wide moves and a wide auxiliary, which three columns can afford.
+FAST = methods.Metropolis(perturb=0.4, resample=1.0, auxiliary=NormalAuxiliary(1.0))
+SHORT = Schedule(epochs=6, every=2, proposals=10, copies=3, batch_size=64, method=FAST)
+CLOSE = Schedule(
+    epochs=125,
+    every=5,
+    proposals=30,
+    copies=10,
+    batch_size=500,
+    optimizer="adam",
+    learning_rate=0.01,
+    method=FAST,
+    clamp=False,  # Clamping cuts tails off, which Gaussian EM does not.
+)
+
+
+def rows_with_holes(rows, seed=0):
+    source = torch.Generator().manual_seed(seed)
+    noise = torch.randn(rows, 3, generator=source, dtype=torch.float64)
+    x = MEAN + SPREAD * (noise @ torch.linalg.cholesky(CORRELATION).mT)
+    x[torch.rand(rows, 3, generator=source) < 0.3] = torch.nan
+    return x
+
+
+def moments(fitted):
+    """Return mean and covariance of a fitted linear flow, in the user's units."""
+    (whiten,), linear = fitted.flow.chain, fitted.flow.flow
+    with torch.no_grad():
+        factor = whiten.scale[:, None] * linear.factor()
+        return (whiten.mean + whiten.scale * linear.shift).double(), (factor @ factor.T).double()
+
+
+def off(covariance, wanted):
+    """Return the largest error of a covariance, in deviations of its columns."""
+    spread = wanted.diagonal().sqrt()
+    return float(((covariance - wanted) / (spread[:, None] * spread)).abs().max())
+
+
+def test_moments_are_near_gaussian_em_s_and_not_without_e_steps():
+    x = rows_with_holes(400)
+    seen = ~x.isnan()
+    exact = expectation_maximisation(x, seen, ridge=0.0)
+    fitted = MonteCarloEM(CLOSE).fit(Linear(3), x, random_state=0)
+    mean, covariance = moments(fitted)
+    # Ten copies of 400 rows, 30% of them noise: a moment is off by about .02.
+    assert float(((mean - exact.mean) / exact.covariance.diagonal().sqrt()).abs().max()) < 0.05
+    assert off(covariance, exact.covariance) < 0.06
+    # Rows filled with column means: each variance loses its missing share.
+    filled = torch.where(seen, x, x.nanmean(0))
+    assert off(torch.cov(filled.T, correction=0), exact.covariance) > 0.3
+    # Holes that stay N(0, I): each covariance loses half.
+    never = MonteCarloEM(replace(CLOSE, every=CLOSE.epochs)).fit(Linear(3), x, random_state=0)
+    assert never.acceptance == []
+    assert off(moments(never)[1], exact.covariance) > 0.3
+    # Chains that move: fresh draws are accepted, too.
+    assert len(fitted.acceptance) == 24
+    assert 0.2 < min(fitted.acceptance) <= max(fitted.acceptance) < 0.9
+
+
+def test_losses_are_in_the_user_s_units():
+    x = rows_with_holes(400)
+    fitted = MonteCarloEM(CLOSE).fit(Linear(3), x, random_state=0)
+    rows = torch.as_tensor(fitted.completed).float().flatten(0, 1)
+    with torch.no_grad():
+        z, log_det = fitted.flow.to_latent(rows)
+        score = float((fitted.flow.latent_log_prob(z) + log_det).mean())
+    assert fitted.losses[-1] == pytest.approx(-score, abs=0.05)
+
+
+@pytest.mark.parametrize("method", [FAST, methods.DataMetropolis(step=0.5), "elliptical"])
+def test_observed_values_stay_and_completions_are_within_their_range(method):
+    x = rows_with_holes(90).numpy()
+    fitted = MonteCarloEM(replace(SHORT, method=method)).fit(Linear(3), x, random_state=1)
+    assert fitted.completed.shape == (3, 90, 3)
+    seen = ~np.isnan(x)
+    for copy in fitted.completed:
+        assert np.array_equal(copy[seen], x[seen])
+    low, high = np.nanmin(x, 0), np.nanmax(x, 0)
+    assert (low <= fitted.completed).all()
+    assert (fitted.completed <= high).all()
+    # Copies are chains of their own.
+    assert (fitted.completed.std(0)[~seen] > 0).mean() > 0.9
+    assert len(fitted.acceptance) == 2
+
+
+def test_the_flow_trains_on_clamped_rows_and_unclamped_ones_leave_the_range(monkeypatch):
+    trained = []
+
+    def spy(flow, x, *args, **options):
+        trained.append(x)
+        return torch.zeros(())
+
+    monkeypatch.setattr(mcem, "maximise", spy)
+    x = rows_with_holes(200)
+    # Hardly anything seen at all: without clamping, imputed extremes are beyond the seen ones.
+    x[20:, 1] = torch.nan
+    MonteCarloEM(SHORT).fit(Linear(3), x, random_state=2)
+    seen = ~x[:, 1].isnan()
+    low, high = trained[-1].unflatten(0, (200, 3))[seen, 0, 1].aminmax()
+    # The first epochs' holes are fresh in each, and not clamped; an E-step's stay for two epochs.
+    assert not torch.equal(trained[0], trained[1])
+    assert float(trained[1][:, 1].max()) > float(high)
+    assert torch.equal(trained[2], trained[3])
+    assert not torch.equal(trained[3], trained[4])
+    for completed in trained[2:]:
+        assert float(low) <= float(completed[:, 1].min())
+        assert float(completed[:, 1].max()) <= float(high)
+    trained.clear()
+    MonteCarloEM(replace(SHORT, clamp=False)).fit(Linear(3), x, random_state=2)
+    assert float(trained[-1][:, 1].max()) > float(high)
+
+
+def test_chains_start_where_they_stopped(monkeypatch):
+    starts, begin = [], methods.Metropolis.begin
+
+    def spy(self, batch, y, warmup, streams):
+        starts.append(y)
+        return begin(self, batch, y, warmup, streams)
+
+    monkeypatch.setattr(methods.Metropolis, "begin", spy)
+    # Steps too small to go anywhere: the second E-step must find what the first one left.
+    still = methods.Metropolis(perturb=1e-9, resample=None, auxiliary=NormalAuxiliary(1.0))
+    settings = replace(SHORT, method=still, clamp=False)
+    MonteCarloEM(settings).fit(Linear(3), rows_with_holes(90), random_state=3)
+    torch.testing.assert_close(starts[0], starts[1], atol=1e-4, rtol=0)
+    # Which is the first epochs' noise, of each copy its own.
+    assert float(starts[0].unflatten(0, (-1, 3)).std(1).max()) > 1
+
+
+@pytest.mark.parametrize("optimizer", ["adamax", "rmsprop", "adam"])
+def test_a_resumed_run_ends_as_one_that_was_not_stopped(optimizer, tmp_path, monkeypatch):
+    momentum = 0.9 if optimizer == "rmsprop" else 0.0
+    em = MonteCarloEM(replace(SHORT, optimizer=optimizer, momentum=momentum))
+    x, file = rows_with_holes(90), tmp_path / "run.safetensors"
+
+    def trained(checkpoint=None, seed=4):
+        flow = NICE(3, width=8, depth=1, random_state=0)
+        return em.fit(flow, x, random_state=seed, checkpoint=checkpoint)
+
+    whole, maximise, done = trained(), mcem.maximise, []
+
+    def killed(*args, **options):
+        if len(done) == 3:  # One E-step is saved, one is yet to come.
+            raise KeyboardInterrupt
+        done.append(1)
+        return maximise(*args, **options)
+
+    monkeypatch.setattr(mcem, "maximise", killed)
+    with pytest.raises(KeyboardInterrupt):
+        trained(file)
+    monkeypatch.setattr(mcem, "maximise", maximise)
+    resumed = trained(file, seed=None)
+    assert resumed.losses == whole.losses
+    assert resumed.acceptance == whole.acceptance
+    assert np.array_equal(resumed.completed, whole.completed)
+    for key, value in whole.flow.state_dict().items():
+        assert torch.equal(resumed.flow.state_dict()[key], value)
+    with pytest.raises(CheckpointError, match="another run"):
+        trained(file, seed=5)
+
+
+def test_other_seeds_differ_and_made_up_moments_are_the_optimizer_s_own():
+    x = rows_with_holes(90)
+    first, second = (MonteCarloEM(SHORT).fit(Linear(3), x, random_state=s) for s in (0, 1))
+    assert not np.array_equal(first.completed, second.completed)
+    for name, maker in mcem.OPTIMIZERS.items():
+        ends = []
+        for make in (replace(SHORT, optimizer=name).optimizer_of, lambda p, m=maker: m(p, lr=2e-3)):
+            parameter = torch.nn.Parameter(torch.ones(3))
+            optimizer = make([parameter])
+            for _ in range(3):
+                optimizer.zero_grad()
+                (parameter * torch.arange(3.0)).square().sum().backward()
+                optimizer.step()
+            ends.append(parameter.detach())
+        assert torch.equal(*ends)
+
+
+def test_complete_rows_and_images_and_preprocessed_flows_are_trained_too(tmp_path):
+    source = torch.Generator().manual_seed(5)
+    rows = torch.randn(70, 3, generator=source)
+    complete = MonteCarloEM(SHORT).fit(Linear(3), rows, random_state=0)
+    assert complete.acceptance == []
+    assert np.array_equal(complete.completed[0], complete.completed[2])
+    images = torch.randn(70, 2, 2, generator=source)
+    images[:30, 0, 1] = torch.nan
+    images[:, 1, 1] = torch.nan  # Never seen: a column of its own prior.
+    flow = Preprocessed([Flatten((2, 2))], Linear(4))
+    fitted = MonteCarloEM(SHORT).fit(flow, images, random_state=0)
+    assert fitted.completed.shape == (3, 70, 2, 2)
+    assert np.isfinite(fitted.completed).all()
+    # What comes out is a flow on the user's data that can be kept.
+    save(fitted.flow, tmp_path / "flow")
+    rows = torch.as_tensor(fitted.completed[0])
+    kept = load(tmp_path / "flow")
+    assert torch.equal(kept.to_latent(rows)[0], fitted.flow.to_latent(rows)[0])
+
+
+def test_what_cannot_be_trained_is_refused():
+    x = rows_with_holes(70)
+    with pytest.raises(TrainingError, match="proposals must be at least 1"):
+        Schedule(proposals=0)
+    with pytest.raises(TrainingError, match="optimizer must be one of"):
+        Schedule(optimizer="sgd")
+    with pytest.raises(TrainingError, match="momentum is RMSprop's"):
+        Schedule(momentum=0.9)
+    with pytest.raises(TrainingError, match="rising order"):
+        Schedule(later=((9, FAST), (5, FAST)))
+    with pytest.raises(DataError, match="shape"):
+        MonteCarloEM(SHORT).fit(Linear(2), x)
+    with pytest.raises(TrainingError, match="lower learning_rate"):
+        MonteCarloEM(replace(SHORT, learning_rate=1e6)).fit(Linear(3), x, random_state=0)
+
+
+def test_the_presets_have_the_paper_s_numbers():
+    wine = paper("white-wine")
+    assert wine.schedule.batch_size == 10_000
+    assert (wine.features, wine.width, wine.latent, wine.draws) == (12, 120, "normal", 25)
+    assert (wine.schedule.epochs, wine.schedule.every, wine.schedule.copies) == (1000, 50, 10)
+    assert (wine.schedule.optimizer, wine.schedule.learning_rate) == ("adamax", 0.002)
+    assert wine.schedule.proposals == 2000
+    assert wine.schedule.method == methods.Metropolis(0.01, 1.0, NormalAuxiliary(1e-3))
+    flow = wine.flow(random_state=0)
+    assert flow.config["couplings"] == 4
+    assert flow.config["depth"] == 5
+    assert [name for name in TABLES if paper(name).doubled] == ["concrete"]
+    with pytest.raises(ValueError, match="name must be one of"):
+        paper("wine")
+
+
+def test_mnist_resamples_less_after_500_epochs():
+    preset = paper_mnist()
+    schedule = preset.schedule
+    assert (preset.features, preset.width, preset.latent) == (784, 1000, "logistic")
+    assert (schedule.optimizer, schedule.learning_rate, schedule.momentum) == ("rmsprop", 1e-5, 0.9)
+    assert (schedule.batch_size, schedule.copies) == (200, 1)
+    assert schedule.method_after(450) == methods.Metropolis(0.05, 1.814, NormalAuxiliary(1e-3))
+    assert schedule.method_after(500) == methods.Metropolis(0.05, 0.5, NormalAuxiliary(1e-3))
+    # It is a standard logistic's own deviation.
+    assert math.isclose(math.pi / math.sqrt(3), 1.814, abs_tol=5e-4)
+    assert [e for e in range(1, 1001) if schedule.expects(e)] == list(range(50, 1000, 50))
+
+
+def test_a_doubled_column_s_copy_is_one_more_draw():
+    x = np.array([[1.0, np.nan, 3.0], [4.0, 5.0, np.nan]])
+    doubled = double(x)
+    assert doubled.shape == (2, 6)
+    assert np.array_equal(double(~np.isnan(x)), ~np.isnan(doubled))
+    draws = np.arange(5 * 2 * 6.0).reshape(5, 2, 6)
+    back = undouble(draws)
+    assert back.shape == (10, 2, 3)
+    assert np.array_equal(back[:5], draws[..., :3])
+    assert np.array_equal(back[5:], draws[..., 3:])
+    assert np.array_equal(undouble(doubled[None])[1], x, equal_nan=True)
+    with pytest.raises(ValueError, match="even number of columns"):
+        undouble(draws[..., :5])
