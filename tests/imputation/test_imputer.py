@@ -90,6 +90,17 @@ def test_columns_keep_their_support(statistic):
     assert filled["size"].between(table["size"].min(), table["size"].max()).all()
 
 
+@pytest.mark.parametrize("statistic", ["mean", "median"])
+def test_unordered_levels_are_voted_for(statistic):
+    # Levels 0 and 2 are frequent, 1 is rare: a mean or a median of codes would be 1.
+    rng = np.random.default_rng(0)
+    levels = rng.choice(["a", "b", "c"], 300, p=[0.48, 0.04, 0.48]).astype(object)
+    table = pd.DataFrame({"x": rng.normal(size=300), "level": levels})
+    table.loc[:99, "level"] = None
+    filled = FlowImputer(TINY, statistic=statistic, random_state=0).fit_transform(table)
+    assert (filled["level"][:100] == "b").mean() < 0.2
+
+
 def test_draws_and_intervals(fitted):
     imputer, table, holes = fitted
     drawn = imputer.sample(table, 7)

@@ -181,7 +181,12 @@ class FlowImputer(TransformerMixin, BaseEstimator):
             return self._draws(codes, 1)[0]
         effort = self._effort()
         if self.statistic == "median":
-            return np.median(self._draws(codes, effort.states // THIN), 0)
+            drawn = self._draws(codes, max(1, effort.states // THIN))
+            found = np.median(drawn, 0)
+            for place, counted in self._votes(codes).items():
+                levels = np.arange(counted.shape[1])[:, None, None]
+                found[:, place] = (drawn[None, :, :, place] == levels).sum(1).argmax(0)
+            return found
         states = max(1, effort.states // THIN)
         total, votes = np.zeros(codes.shape), self._votes(codes)
 

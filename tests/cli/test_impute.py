@@ -1,0 +1,464 @@
+"""Tables as files: what was there stays, holes are filled, and bad input is named."""
+
+import csv
+import gzip
+import io
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import plmcmc.imputation.model
+from plmcmc.cli import impute, main
+from toy_tables import TINY, mixed, with_holes
+
+ROWS = 40
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    monkeypatch.setitem(plmcmc.imputation.model.EFFORTS, "fast", TINY)
+
+
+def text(rows=ROWS, separator=",", end="\n", seed=0):
+    """A table with odd spellings, in every kind of column."""
+    rng = np.random.default_rng(seed)
+    size = rng.normal(size=rows)
+    lines = [["id", "when", "size", "count", "colour", "code", '"a ""note"""']]
+    for row in range(rows):
+        hole = row % 5 == 2
+        number = f"{size[row]:.2f}0" if row % 3 else f"{size[row]:.3e}"
+        whole = "+3" if row % 7 == 0 else str(rng.poisson(4))
+        colour = ('"red"', f'"blue{separator} dark"', "green")[row % 3]
+        note = f'"line {row}\nsaid ""so"""'
+        lines.append(
+            [
+                f"{row:03d}",
+                f"2024-01-{row % 28 + 1:02d}",
+                "NA" if hole else number,
+                "" if row % 6 == 3 else whole,
+                "?" if row % 8 == 5 else colour,
+                ("007", "012")[row % 2],
+                note,
+            ]
+        )
+    return end.join(separator.join(line) for line in lines) + end
+
+
+def run(*argv):
+    return main([str(word) for word in argv])
+
+
+def filled(data, output, *more):
+    assert run("impute", data, "-o", output, "--effort", "fast", *more) == 0
+    return output.read_bytes()
+
+
+def cells(content, separator=","):
+    return list(csv.reader(io.StringIO(content, newline=""), delimiter=separator))
+
+
+def check_filled(before, after, separator=","):
+    """Only holes differ, and none is left."""
+    old, new = cells(before, separator), cells(after, separator)
+    assert len(old) == len(new)
+    changed = 0
+    for line, other in zip(old, new, strict=True):
+        for cell, found in zip(line, other, strict=True):
+            if cell in ("", "NA", "?"):
+                assert found not in ("", "NA", "?")
+                changed += 1
+            else:
+                assert cell == found
+    assert changed > 10
+    return new
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(text())
+    return path
+
+
+class TestText:
+    def test_only_holes_change(self, data, tmp_path, capsys):
+        after = filled(data, tmp_path / "out.csv").decode()
+        table = check_filled(text(), after)
+        names = table[0]
+        assert all(row[names.index("count")].lstrip("+").isdigit() for row in table[1:])
+        assert {row[names.index("colour")] for row in table[1:]} == {"red", "blue, dark", "green"}
+        told = capsys.readouterr().out
+        assert 'id (identifier), when (dates), a "note" (identifier)' in told
+        assert "40 rows, 20 holes filled" in told
+        assert f"Written: {tmp_path / 'out.csv'}" in told
+
+    def test_to_the_character(self, tmp_path):
+        """Quotes that were not needed, number formats, blank lines, line ends, byte order mark."""
+        lines = ["x,y,z", '"1.50",1e3,"a"', ".5,-2,b", '007.0,NA,""', "+4.,  3,a", "2,5,b"] * 1
+        before = "\ufeff" + "\r\n".join(lines) + "\r\n\r\n"
+        path = tmp_path / "data.csv"
+        path.write_bytes(before.encode())
+        after = filled(path, tmp_path / "out.csv").decode()
+        hole = after.split("007.0,", 1)[1].split("\r\n", 1)[0]
+        assert hole.split(",")[1] in ('"a"', "b")
+        assert after == before.replace('NA,""', hole)
+
+    @pytest.mark.parametrize("end", ["\n", "\r\n"])
+    def test_tsv(self, tmp_path, end):
+        before = text(separator="\t", end=end)
+        path = tmp_path / "data.tsv"
+        path.write_bytes(before.encode())
+        check_filled(before, filled(path, tmp_path / "out.tsv").decode(), "\t")
+
+    def test_gzip(self, data, tmp_path):
+        path = tmp_path / "data.csv.gz"
+        path.write_bytes(gzip.compress(text().encode()))
+        packed = filled(path, tmp_path / "out.csv.gz")
+        assert gzip.decompress(packed) == filled(data, tmp_path / "out.csv")
+        assert filled(path, tmp_path / "out2.csv") == (tmp_path / "out.csv").read_bytes()
+
+    def test_no_newline_at_the_end(self, tmp_path):
+        path = tmp_path / "data.csv"
+        path.write_text("x,y\n1.5,2\n2.5,\n3.5,4\n1.5,2")
+        assert not filled(path, tmp_path / "out.csv").endswith(b"\n")
+
+    def test_other_markers(self, tmp_path):
+        path = tmp_path / "data.csv"
+        path.write_text("x,y\n" + "".join(f"{i / 4},{i % 3}\n" for i in range(30)) + "-999,1\n")
+        after = filled(path, tmp_path / "out.csv", "--na-values", "-999").decode()
+        assert "-999" not in after
+
+    def test_words_for_booleans_and_ordered_numbers(self, tmp_path):
+        path, types = tmp_path / "data.csv", tmp_path / "types.json"
+        rows = [f"{('yes', 'no', '')[i % 3]},{(2, 10, 'NA', 7)[i % 4]},{i / 2}" for i in range(36)]
+        path.write_text("\n".join(["member,grade,x", *rows]))
+        types.write_text(json.dumps({"member": "boolean", "grade": "ordinal"}))
+        table = cells(filled(path, tmp_path / "out.csv", "--types", types).decode())
+        assert {row[0] for row in table[1:]} == {"yes", "no"}
+        assert {row[1] for row in table[1:]} == {"2", "7", "10"}
+
+    def test_statistics(self, data, tmp_path):
+        kinds = ("mean", "median", "draw")
+        found = [filled(data, tmp_path / f"{k}.csv", "--statistic", k).decode() for k in kinds]
+        for after in found:
+            check_filled(text(), after)
+        assert len(set(found)) == 3
+
+    def test_excluded_columns_keep_their_holes(self, data, tmp_path, capsys):
+        after = cells(filled(data, tmp_path / "out.csv", "--exclude", "size").decode())
+        assert [row[2] for row in after] == [row[2] for row in cells(text())]
+        assert "size (excluded; 8 missing)" in capsys.readouterr().out
+
+    def test_free_text_and_empty_columns(self, tmp_path, capsys):
+        path = tmp_path / "data.csv"
+        notes = ["", *(f"note {i}" for i in range(79))]
+        path.write_text(
+            "note,no,x\n" + "".join(f"{n},,{i % 9 or ''}\n" for i, n in enumerate(notes))
+        )
+        filled(path, tmp_path / "out.csv")
+        told = capsys.readouterr().out
+        assert "note (free text; 1 missing), no (nothing in it to learn from; 80 missing)" in told
+
+    @pytest.mark.parametrize("content", ["x,y\n1.50,2\n2,3\n", "id\n1\n2\n", "x\n1.5\n"])
+    def test_nothing_missing(self, content, tmp_path, capsys):
+        path = tmp_path / "data.csv"
+        path.write_text(content)
+        assert filled(path, tmp_path / "out.csv") == path.read_bytes()
+        assert "Nothing to fill" in capsys.readouterr().out
+
+
+class TestParquet:
+    def test_types_and_values_stay(self, tmp_path):
+        frame, holes = with_holes(mixed())
+        path = tmp_path / "data.parquet"
+        frame["when"] = pd.Timestamp("2024-01-01")
+        frame.to_parquet(path)
+        filled(path, tmp_path / "out.parquet")
+        before, after = pq.read_table(path), pq.read_table(tmp_path / "out.parquet")
+        assert after.schema.equals(before.schema, check_metadata=True)
+        found = pd.read_parquet(tmp_path / "out.parquet")
+        assert found.dtypes.equals(pd.read_parquet(path).dtypes)
+        assert not found.isna().any(axis=None)
+        pd.testing.assert_frame_equal(
+            found.iloc[:, :6].mask(holes), pd.read_parquet(path).iloc[:, :6]
+        )
+
+    def test_whole_numbers_without_pandas(self, tmp_path):
+        """Arrow's integers with nulls stay integers, of their width; so do codes of words."""
+        words = pa.array(["a", "b", None, "b"] * 8).dictionary_encode()
+        table = pa.table({"n": pa.array([1, 2, 2, None] * 8, pa.int32()), "w": words})
+        pq.write_table(table, tmp_path / "data.parquet")
+        filled(tmp_path / "data.parquet", tmp_path / "out.parquet")
+        after = pq.read_table(tmp_path / "out.parquet")
+        assert after.schema == table.schema
+        assert after.column("n").null_count == after.column("w").null_count == 0
+
+    def test_other_markers(self, tmp_path):
+        words = pa.table({"w": ["a", "b", "none", "a"] * 8, "x": [0.5, 1.5, 1.0, 0.5] * 8})
+        pq.write_table(words, tmp_path / "data.parquet")
+        filled(tmp_path / "data.parquet", tmp_path / "out.parquet", "--na-values", "none")
+        assert set(pq.read_table(tmp_path / "out.parquet").column("w").to_pylist()) == {"a", "b"}
+
+    def test_a_model_of_booleans_fills_text(self, tmp_path):
+        table = pa.table({"b": [True, False, None, True] * 8, "x": [0.5, 1.5, 1.0, 0.5] * 8})
+        pq.write_table(table, tmp_path / "data.parquet")
+        argv = ("fit", tmp_path / "data.parquet", "-o", tmp_path / "model", "--effort", "fast")
+        assert run(*argv) == 0
+        (tmp_path / "new.csv").write_text("x,b\n1.5,\n.5,TRUE\n,false\n")
+        argv = ("impute", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
+        assert run(*argv, "--model", tmp_path / "model") == 0
+        table = cells((tmp_path / "out.csv").read_text())
+        assert table[1][1] in ("TRUE", "false")
+        assert table[2] == [".5", "TRUE"]
+        assert float(table[3][0]) >= 0.5
+
+    def test_what_cannot_be_imputed_passes(self, tmp_path, capsys):
+        table = pa.table({"x": [1.5, None, 2.5, 1.0], "tags": [["a"], [], None, ["b"]]})
+        pq.write_table(table, tmp_path / "data.parquet")
+        filled(tmp_path / "data.parquet", tmp_path / "out.parquet")
+        assert pq.read_table(tmp_path / "out.parquet").column("tags") == table.column("tags")
+        assert "tags (of type list<" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(("kind", "named"), [("continuous", "string"), ("boolean", "string")])
+    def test_a_kind_that_does_not_fit(self, kind, named, tmp_path, capsys):
+        pq.write_table(pa.table({"w": ["a", None, "a"]}), tmp_path / "data.parquet")
+        (tmp_path / "types.json").write_text(json.dumps({"w": kind}))
+        argv = ("impute", tmp_path / "data.parquet", "-o", tmp_path / "out.parquet")
+        assert run(*argv, "--types", tmp_path / "types.json") == 2
+        assert f"column 'w': expected {kind} values; the file stores {named}" in (
+            capsys.readouterr().err
+        )
+
+
+class TestModels:
+    def fitted(self, data, model):
+        assert run("fit", data, "-o", model, "--effort", "fast", "--seed", 3) == 0
+        return model
+
+    def test_reused(self, data, tmp_path):
+        model = self.fitted(data, tmp_path / "model")
+        assert run("impute", data, "-o", tmp_path / "a.csv", "--model", model) == 0
+        assert (tmp_path / "a.csv").read_bytes() == filled(data, tmp_path / "b.csv", "--seed", "3")
+
+    def test_other_rows_and_another_order_of_columns(self, data, tmp_path):
+        model = self.fitted(data, tmp_path / "model")
+        new = tmp_path / "new.csv"
+        new.write_text("colour,code,other,count,size\ngreen,007,x,,1.5\nNA,012,y,3,NA\n")
+        assert run("impute", new, "-o", tmp_path / "out.csv", "--model", model) == 0
+        table = cells((tmp_path / "out.csv").read_text())
+        assert table[1][:3] == ["green", "007", "x"]
+        assert table[2][0] in ("red", "blue, dark", "green")
+        assert "" not in table[1] + table[2]
+
+    def test_columns_of_another_table(self, data, tmp_path, capsys):
+        model = self.fitted(data, tmp_path / "model")
+        (tmp_path / "new.csv").write_text("size,color\n1,\n")
+        assert run("impute", tmp_path / "new.csv", "-o", tmp_path / "o.csv", "--model", model) == 2
+        told = capsys.readouterr().err
+        assert "missing are ['count', 'colour', 'code'], not known ['color']" in told
+        assert not (tmp_path / "o.csv").exists()
+
+    def test_a_level_it_has_not_seen(self, data, tmp_path, capsys):
+        model = self.fitted(data, tmp_path / "model")
+        new = tmp_path / "new.csv"
+        new.write_text("size,count,colour,code\n1,,pink,007\n")
+        assert run("impute", new, "-o", tmp_path / "o.csv", "--model", model) == 2
+        told = capsys.readouterr().err
+        assert f"{new} (rows of data counted from 0): column 'colour' holds 'pink' at row 0" in told
+
+    def test_shown(self, data, tmp_path, capsys):
+        model = self.fitted(data, tmp_path / "model")
+        assert run("info", model) == 0
+        told = capsys.readouterr().out
+        for word in (
+            "colour",
+            "categorical",
+            "blue, dark",
+            "effort: fast",
+            "members: 2",
+            "seed: 3",
+        ):
+            assert word in told
+
+    def test_not_an_imputer(self, data, tmp_path, capsys):
+        (tmp_path / "model").mkdir()
+        argv = ("impute", data, "-o", tmp_path / "o.csv", "--model", tmp_path / "model")
+        assert run(*argv) == run("info", tmp_path / "model") == 2
+        assert "is not a saved imputer" in capsys.readouterr().err
+
+    def test_an_existing_model(self, data, tmp_path, capsys):
+        model = self.fitted(data, tmp_path / "model")
+        assert run("fit", data, "-o", model, "--effort", "fast") == 2
+        assert "exists: choose another name, or pass --overwrite" in capsys.readouterr().err
+        assert run("fit", data, "-o", model, "--effort", "fast", "--overwrite") == 0
+
+    @pytest.mark.parametrize("option", [("--effort", "fast"), ("--exclude", "size")])
+    def test_options_of_fitting(self, option, data, tmp_path, capsys):
+        argv = ("impute", data, "-o", tmp_path / "o.csv", "--model", tmp_path, *option)
+        assert run(*argv) == 2
+        assert "belongs to fitting" in capsys.readouterr().err
+
+
+class TestSeveral:
+    def test_files(self, tmp_path):
+        paths = [tmp_path / f"part{i}.csv" for i in range(2)]
+        for seed, path in enumerate(paths):
+            path.write_text(text(seed=seed))
+        assert run("impute", *paths, "-o", tmp_path / "out", "--effort", "fast") == 0
+        for path in paths:
+            check_filled(path.read_text(), (tmp_path / "out" / path.name).read_text())
+
+    def test_parquet_files(self, tmp_path):
+        frame = with_holes(mixed())[0]
+        paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+        frame[:40].to_parquet(paths[0])
+        frame[40:].to_parquet(paths[1])
+        assert run("impute", *paths, "-o", tmp_path / "out", "--effort", "fast") == 0
+        found = [pd.read_parquet(tmp_path / "out" / path.name) for path in paths]
+        assert not pd.concat(found).isna().any(axis=None)
+
+    def test_draws(self, data, tmp_path):
+        output = tmp_path / "out.csv"
+        assert run("impute", data, "-o", output, "--draws", 3, "--effort", "fast") == 0
+        found = [(tmp_path / f"out-{draw}.csv").read_text() for draw in (1, 2, 3)]
+        for after in found:
+            check_filled(text(), after)
+        assert len(set(found)) == 3
+        assert not output.exists()
+
+    def test_other_columns(self, data, tmp_path, capsys):
+        (tmp_path / "b.csv").write_text("x\n1\n")
+        assert run("impute", data, tmp_path / "b.csv", "-o", tmp_path / "out") == 2
+        assert "b.csv: expected the columns of" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+    def test_one_name_twice(self, data, tmp_path, capsys):
+        assert run("impute", data, data, "-o", tmp_path / "out") == 2
+        assert "two files would be written" in capsys.readouterr().err
+
+
+NUMBERS = "x,y\n" + "".join(f"{i}.5,\n" for i in range(30))
+BAD = {
+    "empty": ("", "is empty: expected names of columns"),
+    "header only": ("x,y\n", "expected rows of data"),
+    "ragged": ("x,y\n1,2\n1,2,3\n", "line 3: expected 2 cells, as in the first line; got 3"),
+    "ragged after quoted lines": ('x,y\n"1\n2",2\n1\n', "line 4: expected 2 cells"),
+    "names": ("x,y,x\n1,2,\n", "these occur twice: ['x']"),
+    "quote": ('x,y\n1,"2\n3,4\n', "line 2: expected a closing quote"),
+    "quotes": ('x,y\n1,"2""\n3,4\n', "line 2: expected a closing quote"),
+    "text": (NUMBERS + "six,1\n", "line 32, column 'x': expected a number, as nearly everywhere"),
+    "infinity": (NUMBERS + "-inf,1\n", "line 32, column 'x': expected a finite number; got '-inf'"),
+    "nothing left": ("x,y\n1,\n2,\n", "expected a column to learn from; all would pass"),
+}
+
+
+class TestBadInput:
+    def refused(self, capsys, tmp_path, *argv, output="out.csv"):
+        before = sorted(tmp_path.rglob("*"))
+        assert run("impute", *argv, "-o", tmp_path / output, "--effort", "fast") == 2
+        assert sorted(tmp_path.rglob("*")) == before
+        told = capsys.readouterr().err
+        assert told.startswith("plmcmc: ")
+        assert told.count("\n") == 1
+        return told
+
+    @pytest.mark.parametrize("case", BAD)
+    def test_content(self, case, tmp_path, capsys):
+        content, message = BAD[case]
+        path = tmp_path / "data.csv"
+        path.write_text(content)
+        assert message in self.refused(capsys, tmp_path, path)
+
+    def test_not_found(self, tmp_path, capsys):
+        told = self.refused(capsys, tmp_path, tmp_path / "none.csv")
+        assert "none.csv: expected a file with a table, and there is none" in told
+
+    def test_suffix(self, data, tmp_path, capsys):
+        assert "expected a file named *.csv" in self.refused(capsys, tmp_path, tmp_path / "a.xlsx")
+        told = self.refused(capsys, tmp_path, data, output="out.parquet")
+        assert "expected a .csv file" in told
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("data.csv", b"x\n\xff\n", "line 2: expected UTF-8 text"),
+            ("data.csv.gz", b"x,y\n1,2\n", "expected a file packed by gzip"),
+            ("data.csv.gz", gzip.compress(b"x,y\n1,2\n")[:-9], "expected a file packed by gzip"),
+            ("data.parquet", b"", "is empty: expected a table"),
+            ("data.parquet", b"x,y\n1,2\n", "expected a Parquet file"),
+        ],
+    )
+    def test_bytes(self, name, content, message, tmp_path, capsys):
+        (tmp_path / name).write_bytes(content)
+        output = name.replace("data", "out")
+        assert message in self.refused(capsys, tmp_path, tmp_path / name, output=output)
+
+    @pytest.mark.parametrize(
+        ("types", "message"),
+        [
+            ({"colour": "continuous"}, "line 2, column 'colour': expected a number; got 'red'"),
+            ({"colour": "boolean"}, "expected one of true, t, yes"),
+            ({"color": "boolean"}, "--types names columns ['color']"),
+            ({"colour": "words"}, "must be one of continuous, integer"),
+            (["colour"], "expected kinds by column"),
+        ],
+    )
+    def test_types(self, types, message, data, tmp_path, capsys):
+        path = tmp_path / "types.json"
+        path.write_text(json.dumps(types))
+        assert message in self.refused(capsys, tmp_path, data, "--types", path)
+
+    def test_types_that_are_not_json(self, data, tmp_path, capsys):
+        told = self.refused(capsys, tmp_path, data, "--types", data)
+        assert "expected JSON" in told
+
+    def test_excluded_column_that_is_not_there(self, data, tmp_path, capsys):
+        told = self.refused(capsys, tmp_path, data, "--exclude", "color")
+        assert "--exclude names columns ['color']" in told
+
+    def test_draws_and_statistic(self, data, tmp_path, capsys):
+        assert "at least 1; got 0" in self.refused(capsys, tmp_path, data, "--draws", 0)
+        told = self.refused(capsys, tmp_path, data, "--draws", 2, "--statistic", "mean")
+        assert "leave out one of them" in told
+
+    def test_existing_output(self, data, tmp_path, capsys):
+        (tmp_path / "out.csv").write_text("mine")
+        assert "out.csv exists" in self.refused(capsys, tmp_path, data)
+        assert (tmp_path / "out.csv").read_text() == "mine"
+        check_filled(text(), filled(data, tmp_path / "out.csv", "--overwrite").decode())
+
+    def test_output_that_is_a_directory(self, data, tmp_path, capsys):
+        (tmp_path / "out.csv").mkdir()
+        assert "is a directory: expected a file" in self.refused(capsys, tmp_path, data)
+
+    def test_no_directory_to_write_to(self, data, tmp_path, capsys, monkeypatch):
+        told = self.refused(capsys, tmp_path, data, output="data.csv/out.csv")
+        assert "data.csv is a file: expected a directory" in told
+        # As root everything can be written to.
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        assert "cannot be written to" in self.refused(capsys, tmp_path, data)
+
+
+class TestInterrupted:
+    @pytest.mark.parametrize("place", ["_fitted", "_imputed"])
+    def test_nothing_is_left(self, place, data, tmp_path, monkeypatch, capsys):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(impute, place, interrupt)
+        assert run("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast") == 130
+        assert os.listdir(tmp_path) == ["data.csv"]
+        assert capsys.readouterr().err == "plmcmc: interrupted\n"
+
+    def test_while_writing(self, data, tmp_path, monkeypatch):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(os, "replace", interrupt)
+        assert run("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast") == 130
+        assert os.listdir(tmp_path) == ["data.csv"]
