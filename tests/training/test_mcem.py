@@ -13,25 +13,27 @@ from plmcmc.data import DataError
 from plmcmc.flows import NICE, Flatten, Linear, Preprocessed, load, save
 from plmcmc.target import NormalAuxiliary
 from plmcmc.training import (
+    EMSchedule,
     MonteCarloEM,
-    Schedule,
     TrainingError,
     double,
-    mcem,
     paper,
     paper_mnist,
     undouble,
 )
+from plmcmc.training import completed as m_step
 from plmcmc.training.gaussian import expectation_maximisation
+from plmcmc.training.moments import moments_of
 from plmcmc.training.presets import TABLES
+from plmcmc.training.schedule import OPTIMIZERS
 
 MEAN = torch.tensor([10.0, -2.0, 0.0], dtype=torch.float64)
 SPREAD = torch.tensor([3.0, 0.5, 1.0], dtype=torch.float64)
 CORRELATION = torch.tensor([[1, 0.8, 0.6], [0.8, 1, 0.7], [0.6, 0.7, 1]], dtype=torch.float64)
 # The paper's kernel with wide moves and a wide auxiliary, which three columns can afford.
 FAST = methods.Metropolis(perturb=0.4, resample=1.0, auxiliary=NormalAuxiliary(1.0))
-SHORT = Schedule(epochs=6, every=2, proposals=10, copies=3, batch_size=64, method=FAST)
-CLOSE = Schedule(
+SHORT = EMSchedule(epochs=6, every=2, proposals=10, copies=3, batch_size=64, method=FAST)
+CLOSE = EMSchedule(
     epochs=125,
     every=5,
     proposals=30,
@@ -120,7 +122,7 @@ def test_the_flow_trains_on_clamped_rows_and_unclamped_ones_leave_the_range(monk
         trained.append(x)
         return torch.zeros(())
 
-    monkeypatch.setattr(mcem, "maximise", spy)
+    monkeypatch.setattr(m_step, "maximise", spy)
     x = rows_with_holes(200)
     # Hardly anything seen at all: without clamping, imputed extremes are beyond the seen ones.
     x[20:, 1] = torch.nan
@@ -167,7 +169,7 @@ def test_a_resumed_run_ends_as_one_that_was_not_stopped(optimizer, tmp_path, mon
         flow = NICE(3, width=8, depth=1, random_state=0)
         return em.fit(flow, x, random_state=seed, checkpoint=checkpoint)
 
-    whole, maximise, done = trained(), mcem.maximise, []
+    whole, maximise, done = trained(), m_step.maximise, []
 
     def killed(*args, **options):
         if len(done) == 3:  # One E-step is saved, one is yet to come.
@@ -175,10 +177,10 @@ def test_a_resumed_run_ends_as_one_that_was_not_stopped(optimizer, tmp_path, mon
         done.append(1)
         return maximise(*args, **options)
 
-    monkeypatch.setattr(mcem, "maximise", killed)
+    monkeypatch.setattr(m_step, "maximise", killed)
     with pytest.raises(KeyboardInterrupt):
         trained(file)
-    monkeypatch.setattr(mcem, "maximise", maximise)
+    monkeypatch.setattr(m_step, "maximise", maximise)
     resumed = trained(file, seed=None)
     assert resumed.losses == whole.losses
     assert resumed.acceptance == whole.acceptance
@@ -193,11 +195,13 @@ def test_other_seeds_differ_and_made_up_moments_are_the_optimizer_s_own():
     x = rows_with_holes(90)
     first, second = (MonteCarloEM(SHORT).fit(Linear(3), x, random_state=s) for s in (0, 1))
     assert not np.array_equal(first.completed, second.completed)
-    for name, maker in mcem.OPTIMIZERS.items():
+    for maker in OPTIMIZERS.values():
         ends = []
-        for make in (replace(SHORT, optimizer=name).optimizer_of, lambda p, m=maker: m(p, lr=2e-3)):
+        for made_up in (True, False):
             parameter = torch.nn.Parameter(torch.ones(3))
-            optimizer = make([parameter])
+            optimizer = maker([parameter], lr=2e-3)
+            if made_up:
+                assert moments_of(optimizer)
             for _ in range(3):
                 optimizer.zero_grad()
                 (parameter * torch.arange(3.0)).square().sum().backward()
@@ -229,13 +233,13 @@ def test_complete_rows_and_images_and_preprocessed_flows_are_trained_too(tmp_pat
 def test_what_cannot_be_trained_is_refused():
     x = rows_with_holes(70)
     with pytest.raises(TrainingError, match="proposals must be at least 1"):
-        Schedule(proposals=0)
+        EMSchedule(proposals=0)
     with pytest.raises(TrainingError, match="optimizer must be one of"):
-        Schedule(optimizer="sgd")
+        EMSchedule(optimizer="sgd")
     with pytest.raises(TrainingError, match="momentum is RMSprop's"):
-        Schedule(momentum=0.9)
+        EMSchedule(momentum=0.9)
     with pytest.raises(TrainingError, match="rising order"):
-        Schedule(later=((9, FAST), (5, FAST)))
+        EMSchedule(later=((9, FAST), (5, FAST)))
     with pytest.raises(DataError, match="shape"):
         MonteCarloEM(SHORT).fit(Linear(2), x)
     with pytest.raises(TrainingError, match="lower learning_rate"):

@@ -91,7 +91,7 @@ def filled(table, effort, seed=0):
         del rows, state
         kept.append(tables)
 
-    walk(model, table, effort, watch, states=states, thin=5, seed=seed)
+    walk(model, table, effort, watch, states=states // 5, thin=5, seed=seed)
     drawn = np.concatenate(kept, 1)
     return drawn.mean(1), *np.quantile(drawn, [0.05, 0.95], axis=1)
 

@@ -2,15 +2,16 @@
 
 from plmcmc.training.epoch import TrainingError
 from plmcmc.training.fit import Fitted, fit_flow
-from plmcmc.training.mcem import FittedEM, MonteCarloEM, Schedule
+from plmcmc.training.mcem import FittedEM, MonteCarloEM
 from plmcmc.training.presets import Preset, double, paper, paper_mnist, undouble
+from plmcmc.training.schedule import EMSchedule
 
 __all__ = [
+    "EMSchedule",
     "Fitted",
     "FittedEM",
     "MonteCarloEM",
     "Preset",
-    "Schedule",
     "TrainingError",
     "double",
     "fit_flow",

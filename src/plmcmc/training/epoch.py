@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from plmcmc.flows import Preprocessed, log_prob
 from plmcmc.rng import Streams
 from plmcmc.training.maximise import maximise
+from plmcmc.training.moments import moments_of
 
 GRADIENT_CLIP = 10.0
 
@@ -102,7 +103,7 @@ class Epoch:
         """Return weights, the optimizer's moments and the history."""
         tensors = {f"now.{key}": value for key, value in self.inner.state_dict().items()}
         tensors |= {f"best.{key}": value for key, value in self.best.items()}
-        return tensors | self._moments() | {"history": self.history}
+        return tensors | moments_of(self.optimizer) | {"history": self.history}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
@@ -145,18 +146,6 @@ class Epoch:
     def _set_rate(self, rate: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-
-    def _moments(self) -> dict[str, Tensor]:
-        """Return the tensors of Adam's state, made up as zeros before the first step."""
-        tensors: dict[str, Tensor] = {}
-        for group in self.optimizer.param_groups:
-            for index, p in enumerate(group["params"]):
-                state = self.optimizer.state[p]
-                if not state:
-                    state["step"] = torch.tensor(0.0)
-                    state |= {k: torch.zeros_like(p) for k in ("exp_avg", "exp_avg_sq")}
-                tensors |= {f"moment.{index}.{key}": value for key, value in state.items()}
-        return tensors
 
 
 def _copied(module: nn.Module) -> dict[str, Tensor]:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from plmcmc.flows import NICE
 from plmcmc.posterior.methods import Metropolis
 from plmcmc.target import NormalAuxiliary
-from plmcmc.training.mcem import Schedule
+from plmcmc.training.schedule import EMSchedule
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Preset:
         doubled: whether rows go through `double` first, and draws through `undouble`.
     """
 
-    schedule: Schedule
+    schedule: EMSchedule
     features: int
     width: int
     latent: str
@@ -90,7 +90,7 @@ def paper(name: str) -> Preset:
     if name not in TABLES:
         raise ValueError(f"name must be one of {', '.join(TABLES)}; got {name!r}")
     features, batch_size = TABLES[name]
-    schedule = Schedule(
+    schedule = EMSchedule(
         epochs=1000,
         every=50,
         proposals=2000,
@@ -115,7 +115,7 @@ def paper_mnist() -> Preset:
     and 10 chains to average (both under testing).
     """
     auxiliary = NormalAuxiliary(1e-3)
-    schedule = Schedule(
+    schedule = EMSchedule(
         epochs=1000,
         every=50,
         proposals=2000,

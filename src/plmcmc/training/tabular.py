@@ -22,6 +22,7 @@ from plmcmc.kernels import Innovations, Metropolis
 from plmcmc.rng import Streams
 from plmcmc.target import Reference, TableTarget
 from plmcmc.training.gaussian import Gaussian, conditionals
+from plmcmc.training.moments import moments_of
 
 GRADIENT_CLIP = 10.0
 # Of the triangular layer, which starts where it should be.
@@ -144,14 +145,7 @@ class TableEM:
         """Return weights, their average and the optimizer's moments."""
         tensors = {f"now.{key}": value for key, value in self.flow.state_dict().items()}
         tensors |= {f"averaged.{key}": value for key, value in self.averaged.state_dict().items()}
-        for group in self.optimizer.param_groups:
-            for parameter in group["params"]:
-                self._first_moments(parameter)
-        places = [p for group in self.optimizer.param_groups for p in group["params"]]
-        for index, parameter in enumerate(places):
-            moments = self.optimizer.state[parameter]
-            tensors |= {f"moment.{index}.{key}": value for key, value in moments.items()}
-        return tensors
+        return tensors | moments_of(self.optimizer)
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
@@ -207,9 +201,3 @@ class TableEM:
     def _set_rate(self, share: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = share * group["full"]
-
-    def _first_moments(self, parameter: Tensor) -> None:
-        state = self.optimizer.state[parameter]
-        if not state:
-            state["step"] = torch.tensor(0.0)
-            state |= {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}

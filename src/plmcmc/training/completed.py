@@ -1,0 +1,189 @@
+"""An epoch of Monte Carlo EM as a step of the one loop: fit what is complete, complete it anew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from plmcmc.chains import Acceptance, Schedule, run
+from plmcmc.data import Incomplete
+from plmcmc.flows import Preprocessed
+from plmcmc.kernels import NonFiniteStart
+from plmcmc.posterior import Conditional, Method, condition, methods
+from plmcmc.posterior.memory import in_chunks, rows_at_once
+from plmcmc.rng import Block, Streams
+from plmcmc.training.epoch import TrainingError
+from plmcmc.training.fit import parameters_of
+from plmcmc.training.maximise import maximise
+from plmcmc.training.moments import moments_of
+from plmcmc.training.schedule import EMSchedule
+
+
+class CompletedState(NamedTuple):
+    """Where training is; the weights live in the flow.
+
+    Attributes:
+        completed: `(rows * copies, *event)`, whitened, the copies of a row side by side.
+        epoch: epochs done.
+    """
+
+    completed: Tensor
+    epoch: Tensor
+
+
+class CompletedInfo(NamedTuple):
+    """What happened in an epoch: the loss, and the last E-step's acceptance, NaN before it."""
+
+    loss: float
+    acceptance: float
+
+
+class CompletedEpoch:
+    """Steps a flow and its completed rows through one epoch, for the one loop to run.
+
+    An E-step comes at the end of its epoch, so that a checkpoint written then has its work.
+
+    Args:
+        flow: the flow; of a `Preprocessed` one, the inner flow is trained.
+        data: whitened rows.
+        schedule: how training goes.
+        seed: of the holes and the chains.
+    """
+
+    def __init__(self, flow: Any, data: Incomplete, schedule: EMSchedule, seed: int) -> None:
+        self.flow, self.data, self.schedule, self.seed = flow, data, schedule, seed
+        self.inner: Any = flow.flow if isinstance(flow, Preprocessed) else flow
+        self.optimizer = schedule.optimizer_of(parameters_of(flow))
+        self.range = observed_range(data)
+        # Rows with nothing missing are their own completion.
+        self.holed = (~data.observed).flatten(1).any(1).nonzero().flatten()
+        self.losses = torch.zeros(schedule.epochs, dtype=torch.float64)
+        steps = (schedule.epochs - 1) // schedule.every if len(self.holed) > 0 else 0
+        self.acceptance = torch.full((steps,), torch.nan, dtype=torch.float64)
+        condition(flow.eval(), data.values[:1], data.observed[:1])
+
+    def start(self) -> CompletedState:
+        """Return the state before the first epoch, which draws the holes itself."""
+        epoch = torch.zeros((), dtype=torch.int64)
+        return CompletedState(self.data.repeat(self.schedule.copies).values, epoch)
+
+    def step(self, state: CompletedState, streams: Streams) -> tuple[CompletedState, CompletedInfo]:
+        """Run one epoch, and the E-step that is due after it."""
+        epoch, completed = int(state.epoch) + 1, state.completed
+        if epoch <= self.schedule.every:
+            completed = self._drawn(epoch)
+        self.losses[epoch - 1] = self._maximise(completed, streams.generators[0], epoch)
+        due = epoch // self.schedule.every
+        if self.schedule.expects(epoch) and len(self.holed) > 0:
+            completed, self.acceptance[due - 1] = self._expect(completed, epoch)
+        last = min(due, len(self.acceptance))
+        rate = float(self.acceptance[last - 1]) if last > 0 else math.nan
+        info = CompletedInfo(float(self.losses[epoch - 1]), rate)
+        return CompletedState(completed, state.epoch + 1), info
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return weights, the optimizer's moments and the history."""
+        tensors = {f"now.{key}": value for key, value in self.inner.state_dict().items()}
+        tensors |= moments_of(self.optimizer)
+        return tensors | {"losses": self.losses, "acceptance": self.acceptance}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from where `tensors()` was taken."""
+        with torch.no_grad():
+            for key, value in self.tensors().items():
+                value.copy_(tensors[key])
+
+    def _drawn(self, epoch: int) -> Tensor:
+        """Return every copy with its holes drawn from N(0, I)."""
+        batch = self.data.repeat(self.schedule.copies)
+        options = {"chains": self.schedule.copies, "device": batch.values.device}
+        streams = Streams.of_rows(self.seed, f"holes-{epoch}", self.data.rows, **options)
+        return batch.project(streams.normal(batch.values))
+
+    def _maximise(self, completed: Tensor, source: Generator, epoch: int) -> float:
+        self.inner.train()
+        log_det = torch.zeros((), dtype=torch.float64)
+        if isinstance(self.flow, Preprocessed):
+            completed, log_det = self.flow.prepare(completed, source)
+        size, clip = self.schedule.batch_size, self.schedule.clip
+        loss = maximise(
+            self.inner, completed, self.optimizer, batch_size=size, generator=source, clip=clip
+        )
+        found = float(loss) - float(log_det.mean())
+        if not math.isfinite(found):
+            raise TrainingError(
+                f"the loss is NaN or infinite in epoch {epoch}: lower learning_rate (now "
+                f"{self.schedule.learning_rate}), or give clip a norm"
+            )
+        return found
+
+    def _expect(self, completed: Tensor, epoch: int) -> tuple[Tensor, float]:
+        """Walk every copy's chain on from its completion; return where they are, and acceptance."""
+        copies, data = self.schedule.copies, self.data.select(self.holed)
+        stacked = completed.unflatten(0, (-1, copies)).clone()
+        before, after = stacked[self.holed], torch.empty_like(stacked[self.holed])
+        # Made anew: what it finds out about the flow is true of these weights only.
+        conditional = condition(self.flow.eval(), data.values, data.observed, check=False)
+        method, rates = (
+            self._method(conditional, epoch),
+            torch.zeros(data.rows, dtype=torch.float64),
+        )
+
+        def walk(blocks: list[Block]) -> None:
+            rows = torch.arange(blocks[0].start, blocks[-1].stop, device=before.device)
+            y, rate = self._walked(conditional, method, before[rows], blocks, epoch)
+            after[rows], rates[rows.cpu()] = y, rate
+
+        numbers = method.footprint(data.values[0].numel(), conditional.most_holes, copies)
+        in_chunks(data.rows, rows_at_once(numbers, before), walk, lambda done: None)
+        if self.schedule.clamp:
+            after = torch.clamp(after, *self.range)
+        # Chains in warped coordinates may round what is seen: the data's own values stay.
+        stacked[self.holed] = data.repeat(copies).project(after.flatten(0, 1)).view_as(after)
+        return stacked.flatten(0, 1), float(rates.mean())
+
+    def _method(self, conditional: Conditional, epoch: int) -> Method:
+        method = self.schedule.method_after(epoch)
+        if isinstance(method, methods.Auto):
+            first = torch.arange(1, device=self.data.values.device)
+            return method.choose(conditional.batch(first, 1))
+        return method
+
+    def _walked(
+        self,
+        conditional: Conditional,
+        method: Method,
+        y: Tensor,
+        blocks: list[Block],
+        epoch: int,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the completions `(rows, copies, *event)` of some blocks, and rows' acceptance."""
+        copies, proposals = self.schedule.copies, self.schedule.proposals
+        rows = torch.arange(blocks[0].start, blocks[-1].stop, device=y.device)
+        options = {"chains": copies, "device": y.device}
+        streams = Streams.of_blocks(self.seed, f"chains-{epoch}", blocks, **options)
+        accepted = Acceptance(Schedule(0, proposals), y.flatten(0, 1))
+        try:
+            kernel, state, _ = method.begin(
+                conditional.batch(rows, copies), y.flatten(0, 1), None, streams
+            )
+        except NonFiniteStart as error:
+            raise TrainingError(
+                f"after epoch {epoch} the flow gives {len(error.places)} completed rows no "
+                f"density: lower learning_rate (now {self.schedule.learning_rate})"
+            ) from error
+        state = run(kernel, state, streams, proposals, recorders=(accepted,))
+        rate = accepted.rate.view(-1, copies).mean(1)
+        return state.completion.unflatten(0, (-1, copies)), rate.cpu()
+
+
+def observed_range(data: Incomplete) -> tuple[Tensor, Tensor]:
+    """Return each entry's smallest and largest observed value; the whole line if never seen."""
+    low = torch.where(data.observed, data.values, torch.inf).amin(0)
+    high = torch.where(data.observed, data.values, -torch.inf).amax(0)
+    never = ~data.observed.any(0)
+    return low.masked_fill(never, -torch.inf), high.masked_fill(never, torch.inf)

@@ -1,0 +1,82 @@
+"""When Monte Carlo EM runs its chains, which ones, and how it fits in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+from torch.optim import Adam, Adamax, Optimizer, RMSprop
+
+from plmcmc.posterior import Method, methods
+from plmcmc.training.epoch import TrainingError
+from plmcmc.training.fit import refuse_less_than_one
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamax": Adamax, "rmsprop": RMSprop}
+
+
+@dataclass(frozen=True)
+class EMSchedule:
+    """When chains run, which ones, and how a flow is fitted in between; the paper's for tables.
+
+    Args:
+        epochs: passes over the completed rows in all.
+        every: epochs between two E-steps, and before the first. In those first ones the holes are
+            drawn from N(0, I), in whitened units, afresh for every epoch.
+        proposals: steps of each chain in an E-step.
+        copies: chains of each row; each completes a copy of the row for the flow to train on.
+        batch_size: completed rows per gradient step.
+        optimizer: `"adam"`, `"adamax"` or `"rmsprop"`.
+        learning_rate: of the optimizer; constant.
+        momentum: of RMSprop.
+        clip: largest norm of a gradient; None for any.
+        method: what chains walk by. What of it is not given is tuned anew in every E-step.
+        later: pairs of an epoch and the method of E-steps from the end of that epoch on.
+        whiten: subtract each entry's observed mean and divide by its observed deviation first.
+            Without, `x` is taken to be whitened.
+        clamp: bring completions back into each entry's observed range after an E-step.
+    """
+
+    epochs: int = 1000
+    every: int = 50
+    proposals: int = 2000
+    copies: int = 10
+    batch_size: int = 3000
+    optimizer: str = "adamax"
+    learning_rate: float = 2e-3
+    momentum: float = 0.0
+    clip: float | None = None
+    method: str | Method = field(default=methods.Metropolis())
+    later: tuple[tuple[int, str | Method], ...] = ()
+    whiten: bool = True
+    clamp: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        for name in ("epochs", "every", "proposals", "copies", "batch_size"):
+            refuse_less_than_one(**{name: getattr(self, name)})
+        if self.optimizer not in OPTIMIZERS:
+            raise TrainingError(
+                f"optimizer must be one of {', '.join(OPTIMIZERS)}; got {self.optimizer!r}"
+            )
+        if self.momentum != 0 and self.optimizer != "rmsprop":
+            raise TrainingError(f"momentum is RMSprop's; {self.optimizer} takes none")
+        if list(self.later) != sorted(self.later, key=lambda pair: pair[0]):
+            raise TrainingError("later must name its epochs in rising order")
+        for method in (self.method, *(later for _, later in self.later)):
+            methods.method_of(method)
+
+    def method_after(self, epoch: int) -> Method:
+        """Return the method of the E-step at the end of this epoch."""
+        begun = [method for first, method in self.later if first <= epoch]
+        return methods.method_of(begun[-1] if begun else self.method)
+
+    def expects(self, epoch: int) -> bool:
+        """Whether an E-step follows this epoch; none follows the last, which nothing would use."""
+        return epoch % self.every == 0 and epoch < self.epochs
+
+    def optimizer_of(self, parameters: list[nn.Parameter]) -> Optimizer:
+        """Return the optimizer of these parameters."""
+        options = {"momentum": self.momentum} if self.momentum != 0 else {}
+        maker: Any = OPTIMIZERS[self.optimizer]
+        return maker(parameters, lr=self.learning_rate, **options)
