@@ -45,6 +45,7 @@ def test_chains_too_short_are_told_of(gaussian):
     imputer, x = gaussian
     short = FlowImputer(replace(EFFORT, states=12, burn_in=0, chains=2), random_state=0)
     short.layout_, short.model_, short.seed_ = imputer.layout_, imputer.model_, 0
+    short.effort_ = short.effort
     short.n_features_in_ = 3
     found = short.diagnose(x)
     assert (found.converged < 0.6).all()

@@ -6,7 +6,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from plmcmc.data import DataError
-from plmcmc.imputation import FlowImputer
+from plmcmc.imputation import FlowImputer, sampling
+from plmcmc.posterior import MemoryWarning
 from toy_tables import TINY, mixed, with_holes
 
 
@@ -64,12 +65,43 @@ def test_the_same_seed_gives_the_same_numbers_and_loads_nothing_from_training(fi
     pd.testing.assert_frame_equal(again, imputer.transform(table))
 
 
-def test_new_rows_and_columns_in_another_order(fitted):
+def test_new_rows_need_no_refitting(fitted):
     imputer, _, _ = fitted
     fresh, _ = with_holes(mixed(30, seed=5), seed=6)
     filled = imputer.transform(fresh)
     assert len(filled) == 30
     assert not filled.isna().any().any()
+
+
+def test_columns_that_were_not_fitted_or_come_in_another_order_are_refused(fitted):
+    imputer, table, _ = fitted
+    with pytest.raises(ValueError, match="must be in the same order"):
+        imputer.transform(table[table.columns[::-1]])
+    with pytest.raises(ValueError, match="price"):
+        imputer.transform(table.drop(columns="price"))
+
+
+def test_a_chunk_that_did_not_fit_is_not_counted_twice(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    x[:, 1] = np.nan
+    x[:50, 1] = 1.0 + np.arange(50.0)
+    imputer = FlowImputer(TINY, random_state=0).fit(x)
+    whole = imputer.transform(x)
+    seen = []
+
+    def full(self, step, state, info):
+        # The memory ends in the middle of the first walk.
+        seen.append(len(state.completion))
+        if len(seen) == 8:
+            raise MemoryError
+        record(self, step, state, info)
+
+    record = sampling._Shown.record
+    monkeypatch.setattr(sampling._Shown, "record", full)
+    with pytest.warns(MemoryWarning):
+        halved = imputer.transform(x)
+    assert min(seen) < max(seen)
+    assert (halved == whole).all()
 
 
 def test_rows_with_nothing_missing_cost_nothing_and_rows_with_nothing_seen_are_drawn(fitted):

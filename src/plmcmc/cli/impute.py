@@ -121,7 +121,7 @@ def info(path: str) -> None:
         more = f" ... ({len(words)} in all)" if len(words) > 10 else ""
         shown.add_row(escape(name), kind, escape(", ".join(words[:10]) + more))
     Console().print(shown)
-    effort = imputer._effort()
+    effort = imputer.effort_
     named = next((name for name, known in model.EFFORTS.items() if known == effort), "custom")
     _say(
         f"effort: {named}\nmembers: {effort.members}\nseed: {imputer.seed_}\n"

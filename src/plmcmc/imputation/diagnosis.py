@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from plmcmc import statistics
 from plmcmc.imputation.model import Effort, TableModel
-from plmcmc.imputation.sampling import walk
+from plmcmc.imputation.sampling import THIN, walk
 from plmcmc.imputation.tables import Layout
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ ROWS = 400
 HIDDEN = 0.1
 LEVEL = 0.9
 RHAT_LIMIT = 1.1
-THIN = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +101,7 @@ def _drawn(model: TableModel, table: Array, effort: Effort, seed: int) -> Array:
     def watch(rows: slice, state: int, tables: Array) -> None:
         found[state, rows] = tables
 
-    walk(model, table, effort, watch, states=states * THIN, thin=THIN, seed=seed, progress=False)
+    walk(model, table, effort, watch, states=states, seed=seed, progress=False)
     return found
 
 

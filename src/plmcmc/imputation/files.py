@@ -38,7 +38,7 @@ def save_imputer(imputer: Any, path: str | Path, *, overwrite: bool) -> Path:
         "format": FORMAT,
         "version": VERSION,
         "statistic": imputer.statistic,
-        "effort": asdict(imputer._effort()),
+        "effort": asdict(imputer.effort_),
         "seed": imputer.seed_,
         "columns": _columns(imputer.layout_),
         "named": hasattr(imputer, "feature_names_in_"),
@@ -59,6 +59,7 @@ def load_imputer(kind: type, path: str | Path) -> Any:
         settings: dict[str, Any] = dict(described["effort"])
         effort = Effort(training=TableTraining(**settings.pop("training")), **settings)
         imputer = kind(effort, statistic=described["statistic"], random_state=described["seed"])
+        imputer.effort_ = effort
         columns = described["columns"]
         imputer.layout_ = Layout(
             tuple(column["name"] for column in columns),

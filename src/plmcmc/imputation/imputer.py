@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -16,17 +16,16 @@ from plmcmc.data import DataError, Schema
 from plmcmc.imputation.diagnosis import Diagnosis, diagnosed
 from plmcmc.imputation.files import load_imputer, save_imputer
 from plmcmc.imputation.model import EFFORTS, Effort, TableModel, fit_table
-from plmcmc.imputation.sampling import walk
+from plmcmc.imputation.reduce import Mean, median
+from plmcmc.imputation.sampling import THIN, Watch, walk
 from plmcmc.imputation.tables import Layout, check_names
 from plmcmc.rng import RandomState, seed_of
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "median", "draw")
-# Steps from one state to the next that is looked at: neighbours are nearly the same.
-THIN = 3
 
 
-class FlowImputer(TransformerMixin, BaseEstimator):
+class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Fills holes with what a normalizing flow, trained on the table itself, expects there.
 
     Args:
@@ -39,8 +38,10 @@ class FlowImputer(TransformerMixin, BaseEstimator):
         progress: show bars; by default on a terminal only.
 
     Attributes:
+        effort_: how much work is put in.
         layout_: what the columns are.
         model_: what was learned.
+        seed_: of all that is drawn.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(60, 1)) + np.zeros((60, 2))
@@ -65,6 +66,7 @@ class FlowImputer(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.progress = progress
 
+    effort_: Effort
     layout_: Layout
     model_: TableModel
     seed_: int
@@ -72,7 +74,7 @@ class FlowImputer(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> FlowImputer:
         """Learn the distribution of a table from what is seen of it."""
         del y
-        effort = self._effort()
+        effort = _effort_of(self.effort)
         if self.statistic not in STATISTICS:
             raise ValueError(f"statistic must be one of {STATISTICS}; got {self.statistic!r}")
         table = self._checked(X, reset=True)
@@ -80,7 +82,7 @@ class FlowImputer(TransformerMixin, BaseEstimator):
         codes = self.layout_.codes(table)
         counts = [None if levels is None else len(levels) for levels in self.layout_.levels]
         schema = Schema.of(codes, self.layout_.names, self.layout_.kinds, counts)
-        self.seed_ = seed_of(self.random_state)
+        self.effort_, self.seed_ = effort, seed_of(self.random_state)
         self.model_ = fit_table(schema, codes, effort, self.seed_, progress=self.progress)
         return self
 
@@ -109,6 +111,7 @@ class FlowImputer(TransformerMixin, BaseEstimator):
 
     def complete(self, X: Any, m: int = 20) -> list[Any]:
         """Return `m` completed tables, of the type of `X`: analyse each, then `plmcmc.pool`."""
+        check_is_fitted(self)
         table = self._checked(X, reset=False)
         return [self.layout_.fill(table, codes) for codes in self.sample(X, m)]
 
@@ -130,7 +133,7 @@ class FlowImputer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         codes = self.layout_.codes(self._checked(X, reset=False))
-        return diagnosed(self.model_, self.layout_, codes, self._effort(), self.seed_)
+        return diagnosed(self.model_, self.layout_, codes, self.effort_, self.seed_)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted imputer to a new directory: JSON and safetensors, never pickle."""
@@ -141,20 +144,6 @@ class FlowImputer(TransformerMixin, BaseEstimator):
     def load(cls, path: str | Path) -> FlowImputer:
         """Read an imputer written by `save`: it fills as the one that was saved."""
         return load_imputer(cls, path)
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the columns' names."""
-        from sklearn.utils.validation import _check_feature_names_in
-
-        check_is_fitted(self, "n_features_in_")
-        return np.asarray(_check_feature_names_in(self, input_features), dtype=object)
-
-    def _effort(self) -> Effort:
-        if isinstance(self.effort, Effort):
-            return self.effort
-        if self.effort not in EFFORTS:
-            raise ValueError(f"effort must be one of {list(EFFORTS)}; got {self.effort!r}")
-        return EFFORTS[self.effort]
 
     def _checked(self, table: Any, *, reset: bool) -> Any:
         """Let scikit-learn check an array; tables with names keep their types."""
@@ -177,45 +166,18 @@ class FlowImputer(TransformerMixin, BaseEstimator):
         return table
 
     def _reduced(self, codes: Array) -> Array:
+        states = max(1, self.effort_.states // THIN)
         if self.statistic == "draw":
             return self._draws(codes, 1)[0]
-        effort = self._effort()
         if self.statistic == "median":
-            drawn = self._draws(codes, max(1, effort.states // THIN))
-            found = np.median(drawn, 0)
-            for place, counted in self._votes(codes).items():
-                levels = np.arange(counted.shape[1])[:, None, None]
-                found[:, place] = (drawn[None, :, :, place] == levels).sum(1).argmax(0)
-            return found
-        states = max(1, effort.states // THIN)
-        total, votes = np.zeros(codes.shape), self._votes(codes)
-
-        def watch(rows: slice, state: int, tables: Array) -> None:
-            del state
-            total[rows] += tables.mean(1)
-            for place, counted in votes.items():
-                for level in range(counted.shape[1]):
-                    counted[rows, level] += (tables[:, :, place] == level).sum(1)
-
-        self._walk(codes, watch, effort, states * THIN)
-        mean = total / states
-        for place, counted in votes.items():
-            mean[:, place] = counted.argmax(1)
-        return mean
-
-    def _votes(self, codes: Array) -> dict[int, Array]:
-        """Return a count for each level of columns whose mean says nothing."""
-        named = enumerate(zip(self.layout_.kinds, self.layout_.levels, strict=True))
-        return {
-            place: np.zeros((len(codes), len(levels)))
-            for place, (kind, levels) in named
-            if levels is not None and kind in ("categorical", "boolean")
-        }
+            return median(self.layout_, self._draws(codes, states))
+        mean = Mean(self.layout_, len(codes), states)
+        self._walk(codes, mean.watch, states)
+        return mean.table()
 
     def _draws(self, codes: Array, draws: int) -> Array:
         """Return `(draws, rows, columns)`; members and chains take turns."""
-        effort = self._effort()
-        per_state = effort.chains * effort.members
+        per_state = self.effort_.chains * self.effort_.members
         states = -(-draws // per_state)
         found = np.empty((states * per_state, *codes.shape))
 
@@ -223,15 +185,12 @@ class FlowImputer(TransformerMixin, BaseEstimator):
             found[state * per_state : (state + 1) * per_state, rows] = tables.swapaxes(0, 1)
 
         # Far apart: draws are to be independent.
-        thin = max(THIN, effort.states // max(1, states))
-        self._walk(codes, watch, effort, states * thin, thin)
+        self._walk(codes, watch, states, max(THIN, self.effort_.states // states))
         return found[:draws]
 
-    def _walk(
-        self, codes: Array, watch: Any, effort: Effort, states: int, thin: int = THIN
-    ) -> None:
-        options = {"states": states, "thin": thin, "seed": self.seed_}
-        walk(self.model_, codes, effort, watch, progress=self.progress, **options)
+    def _walk(self, codes: Array, watch: Watch, states: int, thin: int = THIN) -> None:
+        options = {"states": states, "thin": thin, "seed": self.seed_, "progress": self.progress}
+        walk(self.model_, codes, self.effort_, watch, **options)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -239,3 +198,11 @@ class FlowImputer(TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _effort_of(effort: str | Effort) -> Effort:
+    if isinstance(effort, Effort):
+        return effort
+    if effort not in EFFORTS:
+        raise ValueError(f"effort must be one of {list(EFFORTS)}; got {effort!r}")
+    return EFFORTS[effort]
