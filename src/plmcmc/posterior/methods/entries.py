@@ -12,7 +12,7 @@ from plmcmc import kernels
 from plmcmc.adaptation import spread_of
 from plmcmc.kernels import Kernel
 from plmcmc.posterior.batch import Batch
-from plmcmc.posterior.methods.tunable import Tunable, check_step
+from plmcmc.posterior.methods.tunable import Tunable
 from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget, Target
 
@@ -44,14 +44,9 @@ class DataLangevin(_Warped):
 
     def __post_init__(self) -> None:
         """Refuse a step that is none, and one to be tuned without a test."""
-        check_step(self.step)
+        super().__post_init__()
         if self.step is None and not self.adjusted:
             raise ValueError("without a test there is nothing to tune the step by: give one")
-
-    @property
-    def given_step(self) -> float | None:
-        """The deviation of the noise."""
-        return self.step
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return MALA or ULA."""
@@ -70,15 +65,6 @@ class DataMetropolis(_Warped):
     """
 
     step: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse a step that is none."""
-        check_step(self.step)
-
-    @property
-    def given_step(self) -> float | None:
-        """The deviation of the moves."""
-        return self.step
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return Metropolis-Hastings."""
@@ -105,7 +91,7 @@ class Gibbs(Tunable):
 
     @property
     def given_step(self) -> float:
-        """Any: it is not used."""
+        """Any: there is nothing to tune."""
         return 1.0
 
     def target(self, batch: Batch, y: Tensor, tuning: int, streams: Streams) -> tuple[Target, int]:

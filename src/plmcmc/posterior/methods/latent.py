@@ -63,7 +63,7 @@ class Metropolis(_Latent):
 
     def __post_init__(self) -> None:
         """Refuse deviations that are none."""
-        check_step(self.perturb)
+        super().__post_init__()
         check_step(self.resample)
 
     @property
@@ -104,11 +104,6 @@ class CrankNicolson(_Latent):
         if self.step is not None:
             kernels.CrankNicolson(self.step, self.scale)
 
-    @property
-    def given_step(self) -> float | None:
-        """The share of fresh noise."""
-        return self.step
-
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return Metropolis-Hastings with the Crank-Nicolson proposal."""
         proposal = kernels.CrankNicolson(batch.by_place(step), self.scale)
@@ -129,7 +124,7 @@ class Elliptical(_Latent):
 
     @property
     def given_step(self) -> float:
-        """Any: it is not used."""
+        """Any: there is nothing to tune."""
         return 1.0
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
@@ -152,15 +147,6 @@ class Langevin(_Latent):
 
     gradient: ClassVar[bool] = True
     accepted: ClassVar[float] = 0.574
-
-    def __post_init__(self) -> None:
-        """Refuse a step that is none."""
-        check_step(self.step)
-
-    @property
-    def given_step(self) -> float | None:
-        """The deviation of the noise."""
-        return self.step
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return MALA."""
@@ -188,14 +174,9 @@ class Hamiltonian(_Latent):
 
     def __post_init__(self) -> None:
         """Refuse a trajectory that is none."""
-        check_step(self.step)
+        super().__post_init__()
         if self.turns < 1:
             raise ValueError(f"turns must be at least 1; got {self.turns}")
-
-    @property
-    def given_step(self) -> float | None:
-        """The angle of one turn."""
-        return self.step
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return trajectories in units of the latents' own spread."""

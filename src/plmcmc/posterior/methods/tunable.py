@@ -32,11 +32,16 @@ class Tunable(ABC):
     """Largest step that tuning may find."""
     gradient: ClassVar[bool] = False
     """Whether it needs the flow's derivatives."""
+    step: float | None
+
+    def __post_init__(self) -> None:
+        """Refuse a step that is none."""
+        check_step(self.given_step)
 
     @property
-    @abstractmethod
     def given_step(self) -> float | None:
-        """The step, or None to tune one."""
+        """The step, or None to tune one; methods without one of that name say what theirs is."""
+        return self.step
 
     @property
     def given_target(self) -> bool:
