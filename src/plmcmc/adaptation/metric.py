@@ -37,11 +37,19 @@ def pullback(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
     """
     rows, width = holes.places.shape
     chains = len(y) // rows
-    columns = []
+    columns, product = [], _product
     for hole in range(width):
         place = holes.places[:, hole].repeat_interleave(chains)[:, None]
         tangent = torch.zeros_like(y).flatten(1).scatter_(1, place, 1.0).reshape(y.shape)
-        columns.append(_product(whitened, y, tangent).flatten(1))
+        try:
+            column = product(whitened, y, tangent)
+        except (NotImplementedError, RuntimeError) as error:
+            if product is _difference or isinstance(error, torch.OutOfMemoryError):
+                raise
+            _warn_of_differences(error)
+            product = _difference
+            column = product(whitened, y, tangent)
+        columns.append(column.flatten(1))
     jacobian = torch.stack(columns, 2)
     del columns
     # A chain that overflowed has nothing to say.
@@ -52,19 +60,18 @@ def pullback(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
 
 def _product(whitened: Whitened, y: Tensor, tangent: Tensor) -> Tensor:
     """Return the derivative of the latents along a tangent."""
-    try:
-        with forward_ad.dual_level(), torch.no_grad():
-            dual = forward_ad.make_dual(y, tangent)
-            z, slope = forward_ad.unpack_dual(whitened(dual))
-    except (NotImplementedError, RuntimeError) as error:
-        warnings.warn(
-            f"the flow has no forward-mode derivative ({error!s:.80}): the metric is taken from "
-            f"finite differences",
-            MetricWarning,
-            stacklevel=2,
-        )
-        return _difference(whitened, y, tangent)
+    with forward_ad.dual_level(), torch.no_grad():
+        z, slope = forward_ad.unpack_dual(whitened(forward_ad.make_dual(y, tangent)))
     return torch.zeros_like(z) if slope is None else slope
+
+
+def _warn_of_differences(error: Exception) -> None:
+    warnings.warn(
+        f"the flow has no forward-mode derivative ({error!s:.80}): the metric is taken from finite "
+        f"differences",
+        MetricWarning,
+        stacklevel=3,
+    )
 
 
 def _difference(whitened: Whitened, y: Tensor, tangent: Tensor) -> Tensor:

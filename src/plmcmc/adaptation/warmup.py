@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -114,13 +114,13 @@ class Warmup:
         self, kernel: Hamiltonian, state: GradientState, length: int, streams: Streams
     ) -> tuple[Stepped, Pool]:
         """Run one window; pool its second half."""
-        pools: list[Pool] = []
+        pool: Pool | None = None
 
         def watch(step: int, state: GradientState) -> None:
+            nonlocal pool
             if step >= length // 2:
-                pools.append(Pool.of(kernel.frame.gather(state.position)))
-                # Two at a time: a covariance for each step would fill the memory.
-                pools[:] = [reduce(Pool.add, pools)]
+                seen = Pool.of(kernel.frame.gather(state.position))
+                pool = seen if pool is None else pool.add(seen)
 
         stepped = tune(
             lambda steps: replace(kernel, step_size=steps),
@@ -132,7 +132,8 @@ class Warmup:
             length=length,
             watch=watch,
         )
-        return stepped, pools[0]
+        assert pool is not None
+        return stepped, pool
 
     def _turns(self, steps: Tensor, streams: Streams) -> Tensor:
         """Turns that make up a trajectory, one number per block: the batch waits for the longest.
