@@ -16,13 +16,19 @@ USAGE_ERROR = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, or 2 for input it cannot work with."""
+    """Run the command and return its exit code: 0, or 2 for input it cannot work with.
+
+    1 is for what is found wanting: a sampler that is not calibrated, a memory that is too small.
+    """
     arguments = _parser().parse_args(argv)
     try:
         return arguments.command(arguments)
     except (ValueError, OSError) as error:
         print(f"plmcmc: {error}", file=sys.stderr)
         return USAGE_ERROR
+    except MemoryError as error:
+        print(f"plmcmc: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("plmcmc: interrupted", file=sys.stderr)
         return 130
