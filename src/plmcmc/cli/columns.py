@@ -1,0 +1,209 @@
+"""What each column of a table is: one to learn from and to fill, or one to leave as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from argparse import Namespace
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+
+from plmcmc.cli.tables import NUMBER, Kinds, ParquetTable, Table, TextTable
+from plmcmc.data.schema import KINDS
+from plmcmc.imputation import FlowImputer
+
+MOSTLY = 0.95
+FREE_TEXT = 50
+WHOLE = re.compile(r"[+-]?\d+")
+# 007 is a code: as a number it would be 7.
+CODE = re.compile(r"[+-]?0\d+")
+
+
+class Plan(NamedTuple):
+    """What to do with each column.
+
+    Attributes:
+        known: the columns to learn from and to fill.
+        passed: the others, and why they are left as they are.
+    """
+
+    known: Kinds
+    passed: dict[str, str]
+
+
+class PassThrough(NamedTuple):
+    """Why a column is left as it is."""
+
+    reason: str
+
+
+def plan_of_tables(tables: Sequence[Table], arguments: Namespace) -> Plan:
+    """Decide what each column is, from all tables together."""
+    types = _types(arguments.types)
+    names = tables[0].names
+    for option, named in (("--exclude", arguments.exclude), ("--types", types)):
+        unknown = [name for name in named if name not in names]
+        if unknown:
+            raise ValueError(f"{option} names columns {unknown}; the table has {names}")
+    kinds, passed, levels = {}, {}, {}
+    for name in names:
+        found = types.get(name) or _decided(tables, name)
+        if name in arguments.exclude:
+            found = PassThrough("excluded")
+        if isinstance(found, PassThrough):
+            passed[name] = found.reason
+        else:
+            kinds[name], levels[name] = found, _numbered_levels(tables, name, found)
+    return Plan(Kinds(kinds, levels), passed)
+
+
+def plan_of_model(imputer: FlowImputer, tables: Sequence[Table]) -> Plan:
+    """Take the model's columns; others pass through."""
+    layout = imputer.layout_
+    for table in tables:
+        check_same("the model", layout.names, table.path, table.names, more=True)
+    known = Kinds(
+        dict(zip(layout.names, layout.kinds, strict=True)),
+        dict(zip(layout.names, layout.levels, strict=True)),
+    )
+    others = [name for name in tables[0].names if name not in layout.names]
+    return Plan(known, dict.fromkeys(others, "not in the model"))
+
+
+def _types(path: str | None) -> dict[str, str]:
+    """Read kinds of columns by name."""
+    if path is None:
+        return {}
+    try:
+        types = json.loads(Path(path).read_text())
+    except ValueError as error:
+        raise ValueError(f"{path}: expected JSON, which this is not: {error}") from None
+    if not hasattr(types, "items"):
+        raise ValueError(f'{path}: expected kinds by column, such as {{"age": "integer"}}')
+    for name, kind in types.items():
+        if kind not in KINDS:
+            raise ValueError(
+                f"{path}: the kind of {name!r} must be one of {', '.join(KINDS)}; got {kind!r}"
+            )
+    return types
+
+
+def _decided(tables: Sequence[Table], name: str) -> str | PassThrough:
+    if not any(table.holes(name) < table.rows for table in tables):
+        return PassThrough("nothing in it to learn from")
+    texts = [table for table in tables if isinstance(table, TextTable)]
+    if texts:
+        return _decided_text(texts, name)
+    return _decided_stored([table for table in tables if isinstance(table, ParquetTable)], name)
+
+
+def _decided_text(tables: Sequence[TextTable], name: str) -> str | PassThrough:
+    columns = [table.words(name) for table in tables]
+    words = [word.strip() for column in columns for word in column if word is not None]
+    numbers = [NUMBER.fullmatch(word) is not None for word in words]
+    if any(CODE.fullmatch(word) for word in words):
+        return _decided_words(columns)
+    if not all(numbers):
+        if sum(numbers) >= MOSTLY * len(words):
+            _refuse_text(tables, name)
+        return _decided_words(columns)
+    if not all(WHOLE.fullmatch(word) for word in words):
+        return "continuous"
+    return PassThrough("identifier") if _distinct(columns) else "integer"
+
+
+def _decided_stored(tables: Sequence[ParquetTable], name: str) -> str | PassThrough:
+    kind: Any = tables[0].table.schema.field(name).type
+    columns = [table.series(name) for table in tables]
+    if re.fullmatch(r"__index_level_\d+__", name):
+        return PassThrough("index")
+    if pa.types.is_temporal(kind):
+        return PassThrough("dates")
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_floating(kind):
+        return "continuous"
+    lists = [[None if pd.isna(v) else v for v in c] for c in columns] if _plain(kind) else []
+    if pa.types.is_integer(kind):
+        return PassThrough("identifier") if _distinct(lists) else "integer"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _decided_words(lists)
+    if pa.types.is_dictionary(kind) and _plain(kind.value_type):
+        return "ordinal" if kind.ordered else "categorical"
+    return PassThrough(f"of type {kind}")
+
+
+def _plain(kind: Any) -> bool:
+    return any(
+        test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)
+    )
+
+
+def _decided_words(columns: Sequence[Sequence[str | None]]) -> str | PassThrough:
+    words = [word for column in columns for word in column if word is not None]
+    if sum(map(_is_date, words)) >= MOSTLY * len(words):
+        return PassThrough("dates")
+    if _distinct(columns):
+        return PassThrough("identifier")
+    if len(set(words)) > max(FREE_TEXT, sum(map(len, columns)) / 2):
+        return PassThrough("free text")
+    return "categorical"
+
+
+def _refuse_text(tables: Sequence[TextTable], name: str) -> None:
+    """Say where the few words are that keep a column from being numbers."""
+    for table in tables:
+        for row, word in enumerate(table.words(name)):
+            if word is not None and not NUMBER.fullmatch(word.strip()):
+                raise ValueError(
+                    f"{table.path}, line {table.line(row)}, column {name!r}: expected a number, as "
+                    f"nearly everywhere in this column; got {word!r}. Correct it, mark it missing "
+                    f"with --na-values, or say with --types that the column is categorical"
+                )
+
+
+def _distinct(columns: Sequence[Sequence[Any]]) -> bool:
+    """Whether no file has a hole or a value twice here."""
+    return all(None not in column and len(set(column)) == len(column) for column in columns)
+
+
+def _is_date(word: str) -> bool:
+    try:
+        datetime.fromisoformat(word.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def _numbered_levels(tables: Sequence[Table], name: str, kind: str) -> list[float] | None:
+    """Return levels of an ordinal column that are numbers: as text, 10 would come before 2."""
+    texts = [table for table in tables if isinstance(table, TextTable)]
+    if kind != "ordinal" or not texts:
+        return None
+    words = {word.strip() for table in texts for word in table.words(name) if word is not None}
+    if not all(map(NUMBER.fullmatch, words)):
+        return None
+    return sorted(map(float, words))
+
+
+def check_same(
+    wanted_by: object,
+    wanted: Sequence[str],
+    path: Path,
+    names: Sequence[str],
+    *,
+    more: bool = False,
+) -> None:
+    """Refuse a file without the columns that are wanted, or with others unless `more` may be."""
+    missing = [name for name in wanted if name not in names]
+    extra = [name for name in names if name not in wanted]
+    if missing or (extra and not more):
+        raise ValueError(
+            f"{path}: expected the columns of {wanted_by}; missing are {missing}, not known "
+            f"{extra}. Rename, add or remove columns"
+        )
