@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 
-from plmcmc.cli.tables import NUMBER, Kinds, ParquetTable, Table, TextTable
+from plmcmc.cli.kinds import Kinds
+from plmcmc.cli.parquet_table import ParquetTable
+from plmcmc.cli.tables import Table, check_same
+from plmcmc.cli.text_table import NUMBER, TextTable
 from plmcmc.data.schema import KINDS
 from plmcmc.imputation import FlowImputer
 
@@ -189,21 +192,3 @@ def _numbered_levels(tables: Sequence[Table], name: str, kind: str) -> list[floa
     if not all(map(NUMBER.fullmatch, words)):
         return None
     return sorted(map(float, words))
-
-
-def check_same(
-    wanted_by: object,
-    wanted: Sequence[str],
-    path: Path,
-    names: Sequence[str],
-    *,
-    more: bool = False,
-) -> None:
-    """Refuse a file without the columns that are wanted, or with others unless `more` may be."""
-    missing = [name for name in wanted if name not in names]
-    extra = [name for name in names if name not in wanted]
-    if missing or (extra and not more):
-        raise ValueError(
-            f"{path}: expected the columns of {wanted_by}; missing are {missing}, not known "
-            f"{extra}. Rename, add or remove columns"
-        )

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
-from plmcmc.cli.columns import Plan, check_same, plan_of_model, plan_of_tables
+from plmcmc.cli.columns import Plan, plan_of_model, plan_of_tables
+from plmcmc.cli.kinds import Kinds
 from plmcmc.cli.request import check_directory, check_free, check_options, places_of
-from plmcmc.cli.tables import Kinds, ParquetTable, Table, read_table, write_files
+from plmcmc.cli.tables import Table, read_tables, write_files
 from plmcmc.data import DataError
 from plmcmc.imputation import FlowImputer, model
 
@@ -31,7 +31,7 @@ def impute(arguments: Namespace) -> None:
     places = places_of(paths, Path(arguments.output), arguments.draws)
     check_free([place for own in places for place in own], overwrite=arguments.overwrite)
     imputer = _loaded(arguments) if arguments.model else None
-    tables = _read(paths, arguments.na_values)
+    tables = read_tables(paths, arguments.na_values)
     plan = plan_of_model(imputer, tables) if imputer else plan_of_tables(tables, arguments)
     _tell_passed(plan, tables)
     holes = {n: sum(table.holes(n) for table in tables) for n in plan.known.kinds}
@@ -60,7 +60,7 @@ def fit(arguments: Namespace) -> None:
     if place.exists() and not arguments.overwrite:
         raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
     check_directory(place.parent)
-    tables = _read([Path(name) for name in arguments.data], arguments.na_values)
+    tables = read_tables([Path(name) for name in arguments.data], arguments.na_values)
     plan = plan_of_tables(tables, arguments)
     _tell_passed(plan, tables)
     if not plan.known.kinds:
@@ -90,31 +90,6 @@ def info(path: str) -> None:
         f"effort: {named}\nmembers: {effort.members}\nseed: {imputer.seed_}\n"
         f"statistic: {imputer.statistic}"
     )
-
-
-def _read(paths: Sequence[Path], na_values: Sequence[str]) -> list[Table]:
-    """Read tables of the same columns."""
-    tables = [read_table(path, na_values) for path in paths]
-    first = tables[0]
-    for table in tables[1:]:
-        if type(table) is not type(first):
-            raise ValueError(
-                f"{first.path} and {table.path}: expected all Parquet, or all text; convert one"
-            )
-        check_same(first.path, first.names, table.path, table.names)
-        if isinstance(table, ParquetTable) and isinstance(first, ParquetTable):
-            _check_types(first, table)
-    return tables
-
-
-def _check_types(first: ParquetTable, other: ParquetTable) -> None:
-    for field in first.table.schema:
-        found = other.table.schema.field(field.name).type
-        if found != field.type and not pa.types.is_dictionary(found):
-            raise ValueError(
-                f"{other.path}, column {field.name!r}: expected {field.type}, as in {first.path}; "
-                f"the file stores {found}. Convert one"
-            )
 
 
 def _loaded(arguments: Namespace) -> FlowImputer:

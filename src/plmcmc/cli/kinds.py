@@ -1,0 +1,30 @@
+"""Columns by their names: what they are, and that no two have one name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Kinds(NamedTuple):
+    """What the columns to work with are.
+
+    Attributes:
+        kinds: by name, in the order of the model.
+        levels: by name, where they are known beforehand.
+    """
+
+    kinds: Mapping[str, str]
+    levels: Mapping[str, Sequence[Any] | None]
+
+
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Refuse a file in which two columns have one name."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"{path}: expected columns with names of their own; these occur twice: {twice}. Rename "
+            f"them"
+        )

@@ -1,0 +1,128 @@
+"""Parquet files: read, and written with nothing but their holes changed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from plmcmc.cli.kinds import Kinds, check_names
+
+# What a column of Parquet must be stored as to hold a kind; other kinds fit anywhere.
+STORED: dict[str, tuple[Callable[[Any], bool], ...]] = {
+    "continuous": (pa.types.is_floating,),
+    "integer": (pa.types.is_integer, pa.types.is_floating),
+    "boolean": (pa.types.is_boolean,),
+}
+_NULLABLE = {
+    getattr(pa, name.lower())(): getattr(pd, name + "Dtype")()
+    for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+} | {pa.bool_(): pd.BooleanDtype()}
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """A Parquet file.
+
+    Attributes:
+        path: where it was read.
+        table: its content.
+        markers: words that mark a hole in columns of text, beside nulls.
+    """
+
+    path: Path
+    table: pa.Table
+    markers: frozenset[str]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return self.table.column_names
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.table.num_rows
+
+    def series(self, name: str) -> pd.Series:
+        """Return a column, whole numbers and booleans nullable."""
+        column = self.table.column(name)
+        values = column.to_pandas(types_mapper=_NULLABLE.get)
+        if self.markers and column.type in (pa.string(), pa.large_string()):
+            values = values.mask(values.isin(self.markers))
+        return values
+
+    def holes(self, name: str) -> int:
+        """Return how many cells of a column are missing."""
+        return int(self.series(name).isna().sum())
+
+    def frame(self, known: Kinds) -> pd.DataFrame:
+        """Return these columns.
+
+        Raises:
+            ValueError: naming a column whose type cannot hold its kind.
+        """
+        for name, kind in known.kinds.items():
+            stored = self.table.schema.field(name).type
+            if kind in STORED and not any(fits(stored) for fits in STORED[kind]):
+                raise ValueError(
+                    f"{self.path}, column {name!r}: expected {kind} values; the file stores "
+                    f"{stored}. Convert the column, or say with --types what it is"
+                )
+        return pd.DataFrame({name: self.series(name) for name in known.kinds})
+
+    def filled(self, known: Kinds, frame: pd.DataFrame) -> bytes:
+        """Return the file with columns of a frame in place of those that had holes."""
+        table = self.table
+        for name in known.kinds:
+            if self.holes(name):
+                place = table.column_names.index(name)
+                field = table.schema.field(place)
+                table = table.set_column(place, field, _stored(frame[name].array, field.type))
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer)
+        return buffer.getvalue()
+
+
+def read_parquet(path: Path, na_values: Iterable[str] = ()) -> ParquetTable:
+    """Read a file of Parquet; `na_values` mark holes in columns of text.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty: expected a table")
+    try:
+        # Not read_table, which would make columns of the names of directories.
+        table = pq.ParquetFile(path).read()
+    except pa.ArrowException as error:
+        raise ValueError(f"{path}: expected a Parquet file, which this is not: {error}") from None
+    check_names(path, table.column_names)
+    return ParquetTable(path, table, frozenset(na_values))
+
+
+def check_types(first: ParquetTable, other: ParquetTable) -> None:
+    """Refuse a file whose columns are stored as other types than the first file's."""
+    for field in first.table.schema:
+        found = other.table.schema.field(field.name).type
+        if found != field.type and not pa.types.is_dictionary(found):
+            raise ValueError(
+                f"{other.path}, column {field.name!r}: expected {field.type}, as in {first.path}; "
+                f"the file stores {found}. Convert one"
+            )
+
+
+def _stored(values: Any, kind: Any) -> Any:
+    found = pa.array(values, from_pandas=True)
+    if pa.types.is_dictionary(kind):
+        # No cast leads from one width of codes to another.
+        codes = found.indices.cast(kind.index_type)
+        words = found.dictionary.cast(kind.value_type)
+        return pa.DictionaryArray.from_arrays(codes, words, ordered=kind.ordered)
+    return found.cast(kind)

@@ -1,0 +1,240 @@
+"""CSV and TSV files: read as they are written, and written with nothing but their holes changed."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from plmcmc.cli.kinds import Kinds, check_names
+
+MARKERS = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
+BOOLEANS = {"true": True, "t": True, "yes": True, "y": True, "1": True}
+BOOLEANS |= {"false": False, "f": False, "no": False, "n": False, "0": False}
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A CSV or TSV file, cell by cell as it was written, quotes included.
+
+    Attributes:
+        path: where it was read.
+        separator: between cells.
+        head: all up to the first row of data.
+        cells: columns of cells, by name.
+        ends: of the rows: line ends, and blank lines after them.
+        markers: words that mark a hole.
+    """
+
+    path: Path
+    separator: str
+    head: str
+    cells: dict[str, list[str]]
+    ends: list[str]
+    markers: frozenset[str]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return list(self.cells)
+
+    @property
+    def rows(self) -> int:
+        """How many rows of data there are."""
+        return len(self.ends)
+
+    def words(self, name: str) -> list[str | None]:
+        """Return a column's cells without their quotes, None at holes."""
+        words = map(_unquoted, self.cells[name])
+        return [None if word.strip() in self.markers else word for word in words]
+
+    def holes(self, name: str) -> int:
+        """Return how many cells of a column are missing."""
+        return sum(word is None for word in self.words(name))
+
+    def line(self, row: int) -> int:
+        """Return the line of the file that a row begins at, from 1."""
+        return 1 + len(re.findall(r"\r\n|\r|\n", self._text(self.cells, row)))
+
+    def frame(self, known: Kinds) -> pd.DataFrame:
+        """Return these columns with their values.
+
+        Raises:
+            ValueError: naming line, column and what came, where a word is not of its kind.
+        """
+        columns = {}
+        for name, kind in known.kinds.items():
+            values = self._values(name, kind, known.levels.get(name))
+            numeric = kind in ("continuous", "integer")
+            columns[name] = pd.Series(values, dtype=np.float64 if numeric else object)
+        return pd.DataFrame(columns)
+
+    def filled(self, known: Kinds, frame: pd.DataFrame) -> bytes:
+        """Return the file's text with values of a frame at the holes of these columns."""
+        cells = dict(self.cells)
+        for name, kind in known.kinds.items():
+            words = self.words(name)
+            if None in words:
+                values = self._values(name, kind, known.levels.get(name))
+                # A level is written as this column writes it: yes, not True.
+                spelled = dict(zip(reversed(values), reversed(cells[name]), strict=True))
+                new = frame[name].tolist()
+                cells[name] = [
+                    self._cell(value, kind, spelled) if word is None else cell
+                    for value, word, cell in zip(new, words, cells[name], strict=True)
+                ]
+        return self._text(cells).encode()
+
+    def _values(self, name: str, kind: str, levels: Sequence[Any] | None) -> list[Any]:
+        read = _reader(kind, levels)
+        values = []
+        for row, word in enumerate(self.words(name)):
+            try:
+                values.append(None if word is None else read(word))
+            except ValueError as error:
+                raise ValueError(
+                    f"{self.path}, line {self.line(row)}, column {name!r}: expected {error}; got "
+                    f"{word!r}. Correct it, mark it missing with --na-values, or say with --types "
+                    f"what the column is"
+                ) from None
+        return values
+
+    def _cell(self, value: Any, kind: str, spelled: Mapping[Any, str]) -> str:
+        if kind == "integer":
+            return str(round(value))
+        if kind == "continuous":
+            return repr(float(value))
+        if value in spelled:
+            return spelled[value]
+        return _quoted(str(value).removesuffix(".0" * isinstance(value, float)), self.separator)
+
+    def _text(self, cells: Mapping[str, list[str]], stop: int | None = None) -> str:
+        columns = [column[:stop] for column in cells.values()]
+        lines = [
+            self.separator.join(row) + end
+            for row, end in zip(zip(*columns, strict=True), self.ends[:stop], strict=True)
+        ]
+        return self.head + "".join(lines)
+
+
+def read_text(path: Path, separator: str, na_values: Iterable[str] = ()) -> TextTable:
+    """Read a file of text; `na_values` mark holes beside `MARKERS`.
+
+    Raises:
+        ValueError: naming the line where it is no table.
+    """
+    text = _decoded(path)
+    if not text.strip("\ufeff\r\n \t"):
+        raise ValueError(f"{path} is empty: expected names of columns, and rows of data")
+    lead = re.match(r"\ufeff?[\r\n]*", text)
+    start = lead.end() if lead else 0
+    lines = _split(path, text, separator, start)
+    names = [_unquoted(cell) for cell in lines[0].cells]
+    check_names(path, names)
+    for line in lines[1:]:
+        if len(line.cells) != len(names):
+            raise ValueError(
+                f"{path}, line {_line(text, line.start)}: expected {len(names)} cells, as in the "
+                f"first line; got {len(line.cells)}. Quote cells that hold a {separator!r}"
+            )
+    head = text[: lines[1].start] if len(lines) > 1 else text
+    columns = zip(*(line.cells for line in lines[1:]), strict=True)
+    cells = {name: list(column) for name, column in zip(names, columns, strict=False)}
+    ends = [line.end for line in lines[1:]]
+    markers = frozenset((*MARKERS, *na_values))
+    return TextTable(path, separator, head, cells, ends, markers)
+
+
+def _decoded(path: Path) -> str:
+    content = path.read_bytes()
+    try:
+        if path.name.lower().endswith(".gz"):
+            content = gzip.decompress(content) if content else content
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ValueError(f"{path}, line {line}: expected UTF-8 text; convert the file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}: expected a file packed by gzip: {error}") from None
+
+
+class _Line(NamedTuple):
+    cells: list[str]
+    end: str
+    start: int
+
+
+def _split(path: Path, text: str, separator: str, start: int) -> list[_Line]:
+    """Cut text into cells that keep their quotes: csv and pandas would drop them for good."""
+    plain = f"[^{separator}\r\n]"
+    cell = re.compile(
+        rf'("[^"]*(?:""[^"]*)*"(?:(?!"){plain}+)?)?({plain}*)({separator}|[\r\n]+|\Z)'
+    )
+    lines, cells = [], []
+    for found in cell.finditer(text, start):
+        quoted, bare, end = found.groups(default="")
+        word = quoted + bare
+        if not cells:
+            start = found.start()
+            if not word and not end:
+                break
+        if bare.startswith('"'):
+            raise ValueError(
+                f"{path}, line {_line(text, found.start())}: expected a closing quote; there is "
+                f"none. Close it, or double it if it is part of the text"
+            )
+        cells.append(word)
+        if end != separator:
+            lines.append(_Line(cells, end, start))
+            cells = []
+    return lines
+
+
+def _line(text: str, position: int) -> int:
+    return len(re.findall(r"\r\n|\r|\n", text[:position])) + 1
+
+
+def _unquoted(cell: str) -> str:
+    if not cell.startswith('"'):
+        return cell
+    inside, _, after = cell[1:].rpartition('"')
+    return inside.replace('""', '"') + after
+
+
+def _quoted(word: str, separator: str) -> str:
+    if any(mark in word for mark in (separator, '"', "\r", "\n")):
+        return '"' + word.replace('"', '""') + '"'
+    return word
+
+
+def _reader(kind: str, levels: Sequence[Any] | None) -> Callable[[str], Any]:
+    if kind == "boolean":
+        return _boolean
+    if kind in ("continuous", "integer") or (levels and not isinstance(levels[0], str)):
+        return _number
+    return str
+
+
+def _number(word: str) -> float:
+    if not NUMBER.fullmatch(word.strip()):
+        raise ValueError("a number")
+    value = float(word)
+    if math.isinf(value):
+        raise ValueError("a finite number")
+    return value
+
+
+def _boolean(word: str) -> bool:
+    try:
+        return BOOLEANS[word.strip().lower()]
+    except KeyError:
+        raise ValueError(f"one of {', '.join(BOOLEANS)}") from None
