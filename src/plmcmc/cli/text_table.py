@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ MARKERS = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
 BOOLEANS = {"true": True, "t": True, "yes": True, "y": True, "1": True}
 BOOLEANS |= {"false": False, "f": False, "no": False, "n": False, "0": False}
+Reader = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,15 @@ class TextTable:
         """How many rows of data there are."""
         return len(self.ends)
 
-    def words(self, name: str) -> list[str | None]:
-        """Return a column's cells without their quotes, None at holes."""
-        words = map(_unquoted, self.cells[name])
-        return [None if word.strip() in self.markers else word for word in words]
+    # Columns are asked for again and again: to decide, to count holes, to learn, to write.
+    @cached_property
+    def words(self) -> Callable[[str], tuple[str | None, ...]]:
+        """What gives a column's cells by its name, without their quotes, None at holes."""
+        return cache(self._without_quotes)
 
     def holes(self, name: str) -> int:
         """Return how many cells of a column are missing."""
-        return sum(word is None for word in self.words(name))
+        return self.words(name).count(None)
 
     def line(self, row: int) -> int:
         """Return the line of the file that a row begins at, from 1."""
@@ -73,7 +76,7 @@ class TextTable:
         """
         columns = {}
         for name, kind in known.kinds.items():
-            values = self._values(name, kind, known.levels.get(name))
+            values = self._values(name, _reader(kind, known.levels.get(name)))
             numeric = kind in ("continuous", "integer")
             columns[name] = pd.Series(values, dtype=np.float64 if numeric else object)
         return pd.DataFrame(columns)
@@ -84,7 +87,7 @@ class TextTable:
         for name, kind in known.kinds.items():
             words = self.words(name)
             if None in words:
-                values = self._values(name, kind, known.levels.get(name))
+                values = self._values(name, _reader(kind, known.levels.get(name)))
                 # A level is written as this column writes it: yes, not True.
                 spelled = dict(zip(reversed(values), reversed(cells[name]), strict=True))
                 new = frame[name].tolist()
@@ -94,8 +97,15 @@ class TextTable:
                 ]
         return self._text(cells).encode()
 
-    def _values(self, name: str, kind: str, levels: Sequence[Any] | None) -> list[Any]:
-        read = _reader(kind, levels)
+    @cached_property
+    def _values(self) -> Callable[[str, Reader], tuple[Any, ...]]:
+        return cache(self._parsed)
+
+    def _without_quotes(self, name: str) -> tuple[str | None, ...]:
+        words = map(_unquoted, self.cells[name])
+        return tuple(None if word.strip() in self.markers else word for word in words)
+
+    def _parsed(self, name: str, read: Reader) -> tuple[Any, ...]:
         values = []
         for row, word in enumerate(self.words(name)):
             try:
@@ -106,7 +116,7 @@ class TextTable:
                     f"{word!r}. Correct it, mark it missing with --na-values, or say with --types "
                     f"what the column is"
                 ) from None
-        return values
+        return tuple(values)
 
     def _cell(self, value: Any, kind: str, spelled: Mapping[Any, str]) -> str:
         if kind == "integer":
@@ -216,7 +226,7 @@ def _quoted(word: str, separator: str) -> str:
     return word
 
 
-def _reader(kind: str, levels: Sequence[Any] | None) -> Callable[[str], Any]:
+def _reader(kind: str, levels: Sequence[Any] | None) -> Reader:
     if kind == "boolean":
         return _boolean
     if kind in ("continuous", "integer") or (levels and not isinstance(levels[0], str)):
