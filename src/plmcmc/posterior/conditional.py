@@ -10,14 +10,22 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator, Tensor
+from torch import Tensor
 
 from plmcmc.adapters import adapt
 from plmcmc.chains import Schedule, Start, Unconditional, resumed_seed
 from plmcmc.data import DataError, Incomplete
 from plmcmc.data.incomplete import checked
-from plmcmc.flows import ContextualFlow, Flow, check_flow, home, log_prob, sample
+from plmcmc.flows import ContextualFlow, Flow, home, log_prob
 from plmcmc.posterior.batch import REFERENCE_ROWS, Batch, Method, Reference
+from plmcmc.posterior.checks import (
+    CONTEXT_MISSING,
+    check_match,
+    check_whole,
+    checked_contexts,
+    checked_rows,
+    first_saved,
+)
 from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.evidence import Evidence, evidence
 from plmcmc.posterior.methods import Auto, method_of
@@ -27,8 +35,6 @@ from plmcmc.rng import RandomState, seed_of
 
 # Columns of a table whose metrics are kept whole.
 NARROW = 64
-
-_CONTEXT_MISSING = "this flow needs a context: pass context=..., one per row"
 
 
 def condition(
@@ -68,10 +74,10 @@ def condition(
     values, seen = checked(x, observed)
     where = home(flow)
     data = Incomplete.of(values, seen, noise, dtype=where.dtype, device=where.device)
-    contexts = _contexts(flow, context, data)
+    contexts = checked_contexts(flow, context, data)
     # A copy: the caller may change theirs between two calls of sample.
     conditional = Conditional(flow, values.copy(), data, contexts)
-    _match(conditional, check=check)
+    check_match(conditional, check=check)
     return conditional
 
 
@@ -126,9 +132,9 @@ class Conditional:
             ConvergenceWarning: naming rows whose split R-hat exceeds 1.05.
             StuckWarning: naming rows with a chain that never moved.
         """
-        _whole(1, draws=draws, chains=chains, thin=thin, checkpoint_every=checkpoint_every)
-        _whole(0, **({} if warmup is None else {"warmup": warmup}))
-        _whole(1, **({} if chunk_rows is None else {"chunk_rows": chunk_rows}))
+        check_whole(1, draws=draws, chains=chains, thin=thin, checkpoint_every=checkpoint_every)
+        check_whole(0, **({} if warmup is None else {"warmup": warmup}))
+        check_whole(1, **({} if chunk_rows is None else {"chunk_rows": chunk_rows}))
         if start is not None and (isinstance(start, type) or not callable(start)):
             raise TypeError(f"start must be one such as plmcmc.Unconditional(); got {start!r}")
         chosen, name = method_of(method), method if isinstance(method, str) else repr(method)
@@ -144,7 +150,7 @@ class Conditional:
             method_name=name,
             warmup=warmup,
             start=start or Unconditional(),
-            seed=resumed_seed(_first_saved(checkpoint), random_state),
+            seed=resumed_seed(first_saved(checkpoint), random_state),
             chunk_rows=chunk_rows,
             checkpoint=None if checkpoint is None else Path(checkpoint),
             checkpoint_every=checkpoint_every,
@@ -176,8 +182,8 @@ class Conditional:
             >>> round(float(found.log_evidence[0]), 1)  # log N(1; 0, 1.5)
             -1.5
         """
-        _whole(2, particles=particles)
-        _whole(1, stages=stages)
+        check_whole(2, particles=particles)
+        check_whole(1, stages=stages)
         return evidence(self, particles, stages, seed_of(random_state), progress)
 
     def log_prob(
@@ -190,16 +196,10 @@ class Conditional:
             random_state: a seed for the evidence.
             **options: `particles` and `stages`, as for `log_evidence`.
         """
-        full = Incomplete.of(x, dtype=self.data.values.dtype, device=self.data.values.device)
-        if full.values.shape != self.data.values.shape:
-            shapes = tuple(self.data.values.shape), tuple(full.values.shape)
-            raise DataError(f"x must have the shape of the data, {shapes[0]}; got {shapes[1]}")
-        gaps = ~(full.observed | self.data.observed).flatten(1).all(1)
-        if bool(gaps.any()):
-            raise DataError(f"x has a hole at row {int(gaps.nonzero()[0])}: give complete rows")
-        flow = self.flow_for(torch.arange(self.data.rows, device=gaps.device), 1)
+        full = checked_rows(x, self.data)
+        flow = self.flow_for(torch.arange(self.data.rows, device=full.device), 1)
         with torch.no_grad():
-            completed = self.data.project(full.values)
+            completed = self.data.project(full)
             joint = log_prob(flow, completed) + self.data.log_likelihood(completed)
         return (
             joint.cpu().numpy()
@@ -242,63 +242,6 @@ class Conditional:
         """Return the flow of some rows, `chains` places each, with their contexts."""
         if isinstance(self.flow, ContextualFlow):
             if self.context is None:
-                raise DataError(_CONTEXT_MISSING)
+                raise DataError(CONTEXT_MISSING)
             return self.flow.given(self.context[rows].repeat_interleave(chains, 0))
         return self.flow
-
-
-def _contexts(flow: Flow | ContextualFlow, context: Any, data: Incomplete) -> Tensor | None:
-    """Check that contexts are there when the flow wants them, one for each row."""
-    if not isinstance(flow, ContextualFlow):
-        if context is not None:
-            raise DataError("this flow takes no context: leave context out")
-        return None
-    if context is None:
-        raise DataError(_CONTEXT_MISSING)
-    contexts = torch.as_tensor(np.array(context, dtype=np.float64)).to(data.values)
-    if contexts.ndim == 0 or len(contexts) != data.rows:
-        shape = tuple(contexts.shape)
-        raise DataError(f"context must have one row per row of x: {data.rows}, got shape {shape}")
-    wrong = (
-        ~torch.isfinite(contexts).flatten(1).all(1) if contexts.ndim > 1 else ~contexts.isfinite()
-    )
-    if bool(wrong.any()):
-        raise DataError(f"context is NaN or infinite at row {int(wrong.nonzero()[0])}")
-    return contexts
-
-
-def _match(conditional: Conditional, *, check: bool) -> None:
-    """Compare the flow's own samples with the rows' shape, and test the flow on them."""
-    rows = torch.arange(min(8, conditional.data.rows), device=conditional.data.values.device)
-    flow = conditional.flow_for(rows, 1)
-    try:
-        with torch.no_grad():
-            own = sample(flow, len(rows), Generator(rows.device).manual_seed(0))
-    except RuntimeError as error:
-        if conditional.context is None:
-            raise
-        shape = tuple(conditional.context.shape)
-        raise DataError(f"the flow cannot take contexts of shape {shape}: {error}") from error
-    expected, got = tuple(own.shape[1:]), tuple(conditional.data.values.shape[1:])
-    if expected != got:
-        raise DataError(f"the flow's rows have shape {expected}; those of x have {got}")
-    if check:
-        # Loose: a flow that rounds a little still samples well; one that disagrees does not.
-        check_flow(flow, own, tolerance=1e-2, jacobian=False)
-
-
-def _first_saved(checkpoint: str | Path | None) -> Path | None:
-    """Return a chunk's file of the run saved in this directory, or None."""
-    if checkpoint is None:
-        return None
-    return next(iter(sorted(Path(checkpoint).glob("rows-*.safetensors"))), None)
-
-
-def _whole(least: int, **numbers: int) -> None:
-    """Refuse what is no whole number, or too small a one."""
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int | np.integer):
-            raise TypeError(f"{name} must be a whole number; got {number!r}")
-        if number < least:
-            bound = "must not be negative" if least == 0 else f"must be at least {least}"
-            raise ValueError(f"{name} {bound}; got {number}")

@@ -1,0 +1,87 @@
+"""What `condition` and its `Conditional` are given, checked before any work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from plmcmc.data import DataError, Incomplete
+from plmcmc.flows import ContextualFlow, Flow, check_flow, sample
+
+if TYPE_CHECKING:
+    from plmcmc.posterior.conditional import Conditional
+
+CONTEXT_MISSING = "this flow needs a context: pass context=..., one per row"
+
+
+def checked_contexts(flow: Flow | ContextualFlow, context: Any, data: Incomplete) -> Tensor | None:
+    """Return contexts as the flow computes, one for each row, or None if it wants none."""
+    if not isinstance(flow, ContextualFlow):
+        if context is not None:
+            raise DataError("this flow takes no context: leave context out")
+        return None
+    if context is None:
+        raise DataError(CONTEXT_MISSING)
+    contexts = torch.as_tensor(np.array(context, dtype=np.float64)).to(data.values)
+    if contexts.ndim == 0 or len(contexts) != data.rows:
+        shape = tuple(contexts.shape)
+        raise DataError(f"context must have one row per row of x: {data.rows}, got shape {shape}")
+    wrong = (
+        ~torch.isfinite(contexts).flatten(1).all(1) if contexts.ndim > 1 else ~contexts.isfinite()
+    )
+    if bool(wrong.any()):
+        raise DataError(f"context is NaN or infinite at row {int(wrong.nonzero()[0])}")
+    return contexts
+
+
+def check_match(conditional: Conditional, *, check: bool) -> None:
+    """Compare the flow's own samples with the rows' shape, and test the flow on them."""
+    rows = torch.arange(min(8, conditional.data.rows), device=conditional.data.values.device)
+    flow = conditional.flow_for(rows, 1)
+    try:
+        with torch.no_grad():
+            own = sample(flow, len(rows), Generator(rows.device).manual_seed(0))
+    except RuntimeError as error:
+        if conditional.context is None:
+            raise
+        shape = tuple(conditional.context.shape)
+        raise DataError(f"the flow cannot take contexts of shape {shape}: {error}") from error
+    expected, got = tuple(own.shape[1:]), tuple(conditional.data.values.shape[1:])
+    if expected != got:
+        raise DataError(f"the flow's rows have shape {expected}; those of x have {got}")
+    if check:
+        # Loose: a flow that rounds a little still samples well; one that disagrees does not.
+        check_flow(flow, own, tolerance=1e-2, jacobian=False)
+
+
+def checked_rows(x: Any, data: Incomplete) -> Tensor:
+    """Return rows of the data's shape as the flow computes, with no hole where the data have one."""
+    full = Incomplete.of(x, dtype=data.values.dtype, device=data.values.device)
+    if full.values.shape != data.values.shape:
+        shapes = tuple(data.values.shape), tuple(full.values.shape)
+        raise DataError(f"x must have the shape of the data, {shapes[0]}; got {shapes[1]}")
+    gaps = ~(full.observed | data.observed).flatten(1).all(1)
+    if bool(gaps.any()):
+        raise DataError(f"x has a hole at row {int(gaps.nonzero()[0])}: give complete rows")
+    return full.values
+
+
+def first_saved(checkpoint: str | Path | None) -> Path | None:
+    """Return a chunk's file of the run saved in this directory, or None."""
+    if checkpoint is None:
+        return None
+    return next(iter(sorted(Path(checkpoint).glob("rows-*.safetensors"))), None)
+
+
+def check_whole(least: int, **numbers: int) -> None:
+    """Refuse what is no whole number, or too small a one."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise TypeError(f"{name} must be a whole number; got {number!r}")
+        if number < least:
+            bound = "must not be negative" if least == 0 else f"must be at least {least}"
+            raise ValueError(f"{name} {bound}; got {number}")
