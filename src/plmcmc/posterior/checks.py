@@ -59,7 +59,7 @@ def check_match(conditional: Conditional, *, check: bool) -> None:
 
 
 def checked_rows(x: Any, data: Incomplete) -> Tensor:
-    """Return rows of the data's shape as the flow computes, with no hole where the data have one."""
+    """Return rows of the data's shape as the flow computes, without holes in common."""
     full = Incomplete.of(x, dtype=data.values.dtype, device=data.values.device)
     if full.values.shape != data.values.shape:
         shapes = tuple(data.values.shape), tuple(full.values.shape)
