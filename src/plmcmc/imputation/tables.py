@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from plmcmc.data import DataError
 from plmcmc.data.schema import KINDS
 
 Array = NDArray[np.float64]
+# Names of dtypes of NumPy, pandas, Arrow and polars, in small letters.
+NUMERIC = re.compile(r"(float|double|u?int|bool|boolean)(8|16|32|64)?(\[pyarrow\])?")
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def _is_pandas(values: Any) -> bool:
 
 def _kind(values: Any) -> str:
     """Return what kind a column is by its dtype: nothing is guessed from numbers."""
-    name = str(getattr(values, "dtype", "")).lower()
+    name = _dtype(values)
     if name.startswith("bool"):
         return "boolean"
     if name.startswith(("int", "uint")):
@@ -130,6 +133,10 @@ def _kind(values: Any) -> str:
     if name.startswith(("datetime", "date", "time", "duration", "period")):
         raise DataError(f"columns of {name} cannot be imputed: leave them out")
     return "boolean" if _all_boolean(values) else "categorical"
+
+
+def _dtype(values: Any) -> str:
+    return str(getattr(values, "dtype", "")).lower()
 
 
 def _all_boolean(values: Any) -> bool:
@@ -154,6 +161,35 @@ def _levels(values: Any, name: str, kind: str) -> tuple[Any, ...] | None:
 
 
 def _numbers(values: Any, name: str) -> Array:
+    codes = _stored_numbers(values)
+    if codes is None:
+        codes = _read_numbers(values, name)
+    infinite = np.isinf(codes)
+    if infinite.any():
+        raise DataError(
+            f"column {name!r} is infinite at row {int(infinite.argmax())}: mark it missing, or "
+            f"give a finite value"
+        )
+    return codes
+
+
+def _stored_numbers(values: Any) -> Array | None:
+    """Return a column that is stored as numbers, or None: an object for each takes long."""
+    if not NUMERIC.fullmatch(_dtype(values)):
+        return None
+    if isinstance(values, np.ndarray):
+        return values.astype(np.float64)
+    if _is_pandas(values):
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if type(values).__module__.startswith("polars"):
+        import polars as pl
+
+        return values.cast(pl.Float64).to_numpy()
+    return None
+
+
+def _read_numbers(values: Any, name: str) -> Array:
+    """Read a column of objects as numbers, one by one."""
     holes = _holes(values)
     try:
         found = np.asarray(_raw(values)[~holes], dtype=np.float64)
@@ -165,12 +201,6 @@ def _numbers(values: Any, name: str) -> Array:
         ) from error
     codes = np.full(len(holes), np.nan)
     codes[~holes] = found
-    infinite = np.isinf(codes)
-    if infinite.any():
-        raise DataError(
-            f"column {name!r} is infinite at row {int(infinite.argmax())}: mark it missing, or "
-            f"give a finite value"
-        )
     return codes
 
 
