@@ -15,7 +15,6 @@ from plmcmc.kernels import (
     EllipticalSlice,
     Hamiltonian,
     Holes,
-    Innovations,
     Jump,
     Langevin,
     Metropolis,
@@ -24,6 +23,7 @@ from plmcmc.kernels import (
     Perturb,
     Resample,
     Scaled,
+    Turns,
     UnadjustedLangevin,
 )
 from plmcmc.target import ConditionalTarget, ProjectedLatentTarget, Reference, TableTarget, Warp
@@ -78,19 +78,26 @@ def latent_hamiltonian(flow, data):
     return Hamiltonian(latent(flow, data), units, steps, 2 + torch.arange(rows) % 4)
 
 
-def innovations(flow, data, low=None, high=None):
-    """Moves of a Gaussian that fits no flow in particular."""
+def table(flow, data, low=None, high=None):
+    """The target by the coordinates of a Gaussian that fits no flow in particular."""
     half = torch.randn(FEATURES, 9, generator=torch.Generator().manual_seed(4)).double()
     gaussian = Gaussian(torch.full((FEATURES,), 0.3).double(), half @ half.T / 9)
     found = conditionals(gaussian, data.observed)
     low = torch.where(data.observed, data.values, -torch.inf) if low is None else low
     high = torch.where(data.observed, data.values, torch.inf) if high is None else high
     reference = Reference(low, high, gaussian.mean, found.gain, found.root)
-    return Metropolis(TableTarget(flow, reference), Innovations(reference))
+    return TableTarget(flow, reference)
+
+
+def table_hamiltonian(target):
+    rows = len(target.reference.low)
+    steps = torch.linspace(0.3, 0.6, rows).double()
+    units = Scaled(rows, torch.ones(()).double())
+    return Hamiltonian(target, units, steps, 2 + torch.arange(rows) % 4)
 
 
 def jump(flow, data):
-    return Jump(ConditionalTarget(flow, data), frame(data))
+    return Metropolis(ConditionalTarget(flow, data), Jump(frame(data)), gradient=True)
 
 
 EXACT = {
@@ -112,7 +119,8 @@ EXACT = {
     "hamiltonian": hamiltonian,
     "warped": warped,
     "jump": jump,
-    "innovations": innovations,
+    "turns": lambda f, d: Metropolis(table(f, d), Turns()),
+    "table-hmc": lambda f, d: table_hamiltonian(table(f, d)),
     "cycle": lambda f, d: Cycle((hamiltonian(f, d), jump(f, d))),
 }
 BIASED = {

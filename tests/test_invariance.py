@@ -14,6 +14,7 @@ from plmcmc.kernels import (
     CrankNicolson,
     EllipticalSlice,
     Hamiltonian,
+    Jump,
     Metropolis,
     Mixture,
     Perturb,
@@ -142,7 +143,8 @@ def slopeless(flow, data):
 
 def crooked_jump(flow, data):
     right = EXACT["jump"](flow, data)
-    return replace(right, frame=replace(right.frame, inverse=1.5 * right.frame.inverse))
+    frame = right.proposal.frame
+    return replace(right, proposal=Jump(replace(frame, inverse=1.5 * frame.inverse)))
 
 
 PLANTED = {

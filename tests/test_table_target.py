@@ -1,12 +1,13 @@
 """Ties: a chain that starts in its target stays in it, and scores stay in their intervals."""
 
 import numpy as np
+import pytest
 import torch
 from scipy.stats import norm
 
 from exact import FALSE_ALARM, FLOWS, begin
-from kernels import innovations
-from plmcmc.kernels import Innovations, Metropolis
+from kernels import table, table_hamiltonian
+from plmcmc.kernels import Metropolis, Turns
 from plmcmc.rng import Streams
 from plmcmc.target import Reference, TableTarget
 
@@ -14,8 +15,11 @@ EDGES = torch.tensor([-torch.inf, -0.5, 0.4, 1.3, torch.inf]).double()
 ROWS, STEPS = 8000, 40
 
 
+KERNELS = {"turns": lambda target: Metropolis(target, Turns()), "hmc": table_hamiltonian}
+
+
 def tied(flow):
-    """Return rows of which two columns are known by their bin only, and a kernel for them."""
+    """Return rows of which two columns are known by their bin only, and the target of them."""
     begun = begin(flow, rows=ROWS)
     observed = begun.data.observed
     low = torch.where(observed, begun.truth, -torch.inf)
@@ -25,7 +29,7 @@ def tied(flow):
         seen = observed[:, column]
         low[seen, column] = EDGES[bins[seen, column]]
         high[seen, column] = EDGES[bins[seen, column] + 1]
-    return begun, innovations(flow, begun.data, low, high)
+    return begun, table(flow, begun.data, low, high)
 
 
 def moved(begun, kernel):
@@ -51,10 +55,11 @@ def worst_drift(before, after, where):
     return np.abs(scores).max(), norm.isf(FALSE_ALARM / (2 * len(scores)))
 
 
-def test_ties_and_holes_stay_in_their_target():
-    begun, kernel = tied(FLOWS["realnvp"]())
-    after = moved(begun, kernel)
-    reference = kernel.target.reference
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_ties_and_holes_stay_in_their_target(kernel):
+    begun, target = tied(FLOWS["realnvp"]())
+    after = moved(begun, KERNELS[kernel](target))
+    reference = target.reference
     moving = reference.free | reference.tied
     worst, limit = worst_drift(begun.truth, after, moving)
     assert worst < limit
@@ -63,41 +68,64 @@ def test_ties_and_holes_stay_in_their_target():
     assert float((after - begun.truth)[reference.tied].abs().mean()) > 0.05
 
 
-def test_without_the_reference_s_density_of_ties_it_is_convicted():
-    begun, kernel = tied(FLOWS["realnvp"]())
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_without_the_volume_of_ties_it_is_convicted(kernel):
+    begun, target = tied(FLOWS["realnvp"]())
 
     class Careless(TableTarget):
         def __call__(self, position):
             point = super().__call__(position)
-            ties = torch.where(self.reference.tied, position, 0.0)
-            return point._replace(log_density=point.log_density - 0.5 * ties.square().sum(1))
+            moved = point.completion.square() - position.square()
+            volume = 0.5 * torch.where(self.reference.tied, moved, 0.0).sum(1)
+            return point._replace(log_density=point.log_density - volume)
 
-    reference = kernel.target.reference
-    careless = Metropolis(Careless(kernel.target.flow, reference), Innovations(reference))
-    after = moved(begun, careless)
+    reference = target.reference
+    after = moved(begun, KERNELS[kernel](Careless(target.flow, reference)))
     worst, limit = worst_drift(begun.truth, after, reference.free | reference.tied)
     assert worst > limit
 
 
 def test_scores_go_inward_and_come_back():
-    begun, kernel = tied(FLOWS["linear"]())
-    reference = kernel.target.reference
-    again = reference.outward(reference.inward(begun.truth))
+    begun, target = tied(FLOWS["linear"]())
+    again, _ = target.reference.outward(target.reference.inward(begun.truth))
     torch.testing.assert_close(again, begun.truth)
 
 
+def test_the_volume_of_ties_is_that_of_the_jacobian():
+    _, target = tied(FLOWS["linear"]())
+    reference, source = target.reference, torch.Generator().manual_seed(0)
+    position = torch.randn(ROWS, 5, generator=source, dtype=torch.float64)
+    rows = (reference.tied.sum(1) == 2).nonzero()[:20, 0]
+    slopes = torch.stack(
+        [
+            torch.autograd.functional.jacobian(
+                lambda u, row=row: reference.outward(position.index_copy(0, row[None], u))[0][row],
+                position[row][None],
+            )[:, 0]
+            for row in rows
+        ]
+    ).diagonal(dim1=1, dim2=2)
+    inside = torch.where(reference.tied[rows], slopes.log(), 0.0).sum(1)
+    # What the reference leaves out as constant: of every interval its mass.
+    low, high = (torch.special.ndtr(end) for end in (reference.low, reference.high))
+    mass = torch.where(reference.tied, (high - low).log(), 0.0).sum(1)
+    scores, volume = reference.outward(position)
+    # Known scores' coordinates mean nothing, and are normal.
+    known = torch.where(reference.low == reference.high, scores.square() - position.square(), 0.0)
+    found = volume + mass - 0.5 * known.sum(1)
+    torch.testing.assert_close(inside, found[rows])
+
+
 def test_several_chains_of_a_row_share_its_reference():
-    _, kernel = tied(FLOWS["realnvp"]())
-    whole = kernel.target.reference
+    _, target = tied(FLOWS["realnvp"]())
+    whole = target.reference
     reference = Reference(
         whole.low[:64], whole.high[:64], whole.mean, whole.gain[:64], whole.root[:64]
     )
-    many = Innovations(reference, chains=3)
-    position = many.start(Streams.of_rows(0, "start", 64, chains=3))
-    target = TableTarget(kernel.target.flow, reference, chains=3)
+    position = Streams.of_rows(0, "start", 64, chains=3).normal(torch.empty(192, 5).double())
+    target = TableTarget(target.flow, reference)
     with torch.no_grad():
-        together = target(position)
-        single = TableTarget(kernel.target.flow, reference)(position[1::3])
+        together, single = target(position), target(position[1::3])
     torch.testing.assert_close(together.completion[1::3], single.completion)
     torch.testing.assert_close(together.log_density[1::3], single.log_density)
     low, high = (end.repeat_interleave(3, 0) for end in (reference.low, reference.high))

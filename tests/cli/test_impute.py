@@ -21,7 +21,7 @@ ROWS = 40
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
-    monkeypatch.setitem(plmcmc.imputation.model.EFFORTS, "fast", TINY)
+    monkeypatch.setitem(plmcmc.imputation.effort.EFFORTS, "fast", TINY)
 
 
 def text(rows=ROWS, separator=",", end="\n", seed=0):

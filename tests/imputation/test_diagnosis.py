@@ -1,11 +1,11 @@
 """What `diagnose` finds: convergence where there is, none where there is not, honest intervals."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from plmcmc.imputation import Effort, FlowImputer
+from plmcmc.imputation import Effort, FlowImputer, sampling
+from plmcmc.kernels import Metropolis, Turns
+from plmcmc.posterior import ConvergenceWarning
 from plmcmc.training.tabular import TableTraining
 from toy_tables import TINY, mixed, with_holes
 
@@ -15,8 +15,8 @@ EFFORT = Effort(
     width=16,
     training=TableTraining(updates=100, batch=128),
     chains=4,
-    burn_in=30,
-    states=150,
+    burn_in=10,
+    states=40,
 )
 
 
@@ -41,15 +41,27 @@ def test_a_gaussian_table_converges_and_its_intervals_cover(gaussian):
     assert found.summary().index.tolist() == ["0", "1", "2"]
 
 
-def test_chains_too_short_are_told_of(gaussian):
+def test_chains_that_crawl_are_told_of(gaussian, monkeypatch):
     imputer, x = gaussian
-    short = FlowImputer(replace(EFFORT, states=12, burn_in=0, chains=2), random_state=0)
-    short.layout_, short.model_, short.seed_ = imputer.layout_, imputer.model_, 0
-    short.effort_ = short.effort
-    short.n_features_in_ = 3
-    found = short.diagnose(x)
+    crawl = Turns((0.999,))
+    monkeypatch.setattr(
+        sampling, "table_moves", lambda target, steps: Metropolis(target, crawl, gradient=True)
+    )
+    found = imputer.diagnose(x)
     assert (found.converged < 0.6).all()
     assert "try effort='thorough'" in found.verdict
+    with pytest.warns(ConvergenceWarning, match="of the missing values have converged"):
+        imputer.transform(x)
+    assert imputer.convergence_.rows[np.isnan(x[np.isnan(x).any(1)]).sum(1) > 1].mean() < 0.5
+
+
+def test_figures_show_every_column_with_holes(gaussian, tmp_path):
+    imputer, x = gaussian
+    found = imputer.diagnose(x)
+    for figure in (found.traces(), found.densities()):
+        shown = [axis for axis in figure.axes if axis.get_visible()]
+        assert len(shown) == 3
+        figure.savefig(tmp_path / "figure.png")
 
 
 def test_every_kind_of_column_and_columns_without_holes():

@@ -18,7 +18,7 @@ from plmcmc.adaptation.metric import (
 )
 from plmcmc.adaptation.pool import Pool
 from plmcmc.adaptation.step_size import Stepped, tune
-from plmcmc.kernels import Cycle, GradientState, Hamiltonian, Holes, Jump, Kernel
+from plmcmc.kernels import Cycle, GradientState, Hamiltonian, Holes, Jump, Kernel, Metropolis
 from plmcmc.kernels.base import finite_start
 from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget
@@ -153,4 +153,4 @@ class Warmup:
             return kernel
         covariance = self.widening**2 * pool.covariance
         wide = frame_of_covariance(covariance, pool.mean.to(target.data.values.dtype), holes)
-        return Cycle((kernel, Jump(target, wide)))
+        return Cycle((kernel, Metropolis(target, Jump(wide), gradient=True)))

@@ -18,7 +18,7 @@ from plmcmc.cli.kinds import Kinds
 from plmcmc.cli.request import check_directory, check_free, check_options, places_of
 from plmcmc.cli.tables import Table, read_tables, write_files
 from plmcmc.data import DataError
-from plmcmc.imputation import FlowImputer, model
+from plmcmc.imputation import EFFORTS, FlowImputer
 
 SEED = 0
 
@@ -85,7 +85,7 @@ def info(path: str) -> None:
         shown.add_row(escape(name), kind, escape(", ".join(words[:10]) + more))
     Console().print(shown)
     effort = imputer.effort_
-    named = next((name for name, known in model.EFFORTS.items() if known == effort), "custom")
+    named = next((name for name, known in EFFORTS.items() if known == effort), "custom")
     _say(
         f"effort: {named}\nmembers: {effort.members}\nseed: {imputer.seed_}\n"
         f"statistic: {imputer.statistic}"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 Array = NDArray[np.float64]
 
@@ -77,6 +77,11 @@ class Marginal:
         low = np.where(hit, self.low[right], point)
         high = np.where(hit, self.high[right], point)
         return Regions(np.where(known, low, -np.inf), np.where(known, high, np.inf))
+
+    def middle(self, values: Array) -> Array:
+        """Return one score for each value, of a tie the middle of its probabilities."""
+        before, after = ndtr(self.low), ndtr(self.high)
+        return np.interp(values, self.atoms, ndtri((before + after) / 2))
 
     def values(self, scores: Array) -> Array:
         """Return the values of scores: flat over a tie, linear between, within what was seen."""

@@ -8,6 +8,7 @@ from plmcmc.flows.preprocessing import Dequantise, Flatten, Logit, Preprocessed,
 from plmcmc.flows.protocol import ContextualFlow, Flow, differentiable, home, log_prob, sample
 from plmcmc.flows.realnvp import RealNVP
 from plmcmc.flows.tabular import TabularFlow
+from plmcmc.flows.tilted import Tilted
 
 __all__ = [
     "NICE",
@@ -23,6 +24,7 @@ __all__ = [
     "RealNVP",
     "Step",
     "TabularFlow",
+    "Tilted",
     "Whiten",
     "check_flow",
     "differentiable",

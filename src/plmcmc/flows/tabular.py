@@ -15,24 +15,26 @@ from plmcmc.flows.base import LatentFlow, seeded, total
 
 
 class _Networks(nn.Module):
-    """One small network for each member, as one batched product."""
+    """One small network for each member, as one batched product; columns before rows."""
 
     def __init__(self, members: int, widths: list[int]) -> None:
         super().__init__()
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for number, (before, after) in enumerate(pairwise(widths), start=2):
-            # The last layer near nothing: the flow starts at its triangular layer.
-            scale = before**-0.5 * (0.01 if number == len(widths) else 1.0)
-            self.weights.append(nn.Parameter(scale * torch.randn(members, before, after)))
-            self.biases.append(nn.Parameter(torch.zeros(members, 1, after)))
+            # The last layer at nothing: the flow starts at its triangular layer.
+            scale = 0.0 if number == len(widths) else max(before, 1) ** -0.5
+            self.weights.append(nn.Parameter(scale * torch.randn(members, after, before)))
+            self.biases.append(nn.Parameter(torch.zeros(members, after, 1)))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `(members, rows, out)` from `(members, rows, in)`."""
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return shifts and log-scales `(members, out, rows)` from `(members, in, rows)`."""
         last = len(self.weights) - 1
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.baddbmm(bias, x, weight)
+            x = torch.baddbmm(bias, weight, x)
             x = silu(x) if number < last else x
-        return x
+        shift, raw = x.chunk(2, 1)
+        # Bounded: no layer stretches by more than e^2.
+        return shift, 2 * torch.tanh(0.5 * raw)
 
 
 class TabularFlow(LatentFlow):
@@ -66,71 +68,94 @@ class TabularFlow(LatentFlow):
         super().__init__(features, latent)
         if members < 1:
             raise ValueError(f"members must be at least 1; got {members}")
+        if couplings % 2:
+            raise ValueError(f"couplings come in pairs; got {couplings}")
         self.config |= {"members": members, "couplings": couplings, "depth": depth, "width": width}
-        self.members = members
-        widths = [features] + [width] * depth + [2 * features]
+        self.members, self.first = members, (features + 1) // 2
         with seeded(random_state):
-            self.kept: Tensor
-            self.register_buffer("kept", _halves(couplings, members, features))
-            self.networks = nn.ModuleList(_Networks(members, widths) for _ in range(couplings))
-        self.mean = nn.Parameter(torch.zeros(members, 1, features))
+            self.order: Tensor
+            self.register_buffer("order", torch.rand(couplings // 2, members, features).argsort(2))
+            self.networks = nn.ModuleList(
+                _Networks(members, [seen] + [width] * depth + [2 * (features - seen)])
+                for _ in range(couplings // 2)
+                for seen in (self.first, features - self.first)
+            )
+        self.mean = nn.Parameter(torch.zeros(members, features, 1))
         self.lower = nn.Parameter(torch.zeros(members, features, features))
         self.log_diagonal = nn.Parameter(torch.zeros(members, features))
 
     def start_at(self, mean: Tensor, covariance: Tensor) -> None:
-        """Put the triangular layer of every member where a Gaussian has normal latents."""
+        """Put the triangular layer where a Gaussian has normal latents.
+
+        Args:
+            mean: `(columns,)` for all members, or `(members, columns)`.
+            covariance: `(columns, columns)`, or `(members, columns, columns)`.
+        """
         factor = torch.linalg.cholesky(covariance.double())
         eye = torch.eye(self.features, dtype=torch.float64, device=factor.device)
-        inverse = torch.linalg.solve_triangular(factor, eye, upper=False)
+        inverse = torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
+        diagonal = inverse.diagonal(dim1=-2, dim2=-1).log()
         with torch.no_grad():
-            self.mean.copy_(mean.expand_as(self.mean))
+            self.mean.copy_(mean[..., None].expand_as(self.mean))
             self.lower.copy_(inverse.tril(-1).expand_as(self.lower))
-            self.log_diagonal.copy_(inverse.diagonal().log().expand_as(self.log_diagonal))
+            self.log_diagonal.copy_(diagonal.expand_as(self.log_diagonal))
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return latents and `log |det dz/dx|`, `(rows,)`."""
-        y = self._by_member(x)
-        log_det = total(self.log_diagonal)[:, None].expand(-1, y.shape[1])
-        for kept, network in zip(self.kept, self.networks, strict=True):
-            shift, log_scale = self._moves(kept, network, y)
-            y = y * log_scale.exp() + shift
-            log_det = log_det + total(log_scale)
-        z = torch.bmm(y - self.mean, self._triangular().mT)
-        return z.transpose(0, 1).reshape(x.shape), log_det.mT.reshape(-1)
+        y, log_scales = self._by_member(x), []
+        for there, back, (first, second) in self._pairs():
+            upper, lower = _picked(y, there).split([self.first, self.features - self.first], 1)
+            shift, log_scale = first(upper)
+            lower = lower * log_scale.exp() + shift
+            log_scales.append(log_scale)
+            shift, log_scale = second(lower)
+            upper = upper * log_scale.exp() + shift
+            log_scales.append(log_scale)
+            y = _picked(torch.cat([upper, lower], 1), back)
+        z = torch.bmm(self._triangular(), y - self.mean)
+        return self._by_row(z), self._log_det(log_scales)
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows and `log |det dx/dz|`."""
-        y = self._by_member(z)
-        y = torch.linalg.solve_triangular(self._triangular(), y.mT, upper=False).mT + self.mean
-        log_det = total(self.log_diagonal)[:, None].expand(-1, y.shape[1])
-        layers = list(zip(self.kept, self.networks, strict=True))
-        for kept, network in reversed(layers):
-            shift, log_scale = self._moves(kept, network, y)
-            y = (y - shift) * (-log_scale).exp()
-            log_det = log_det + total(log_scale)
-        return y.transpose(0, 1).reshape(z.shape), -log_det.mT.reshape(-1)
+        y, log_scales = self._by_member(z), []
+        y = torch.linalg.solve_triangular(self._triangular(), y, upper=False) + self.mean
+        for there, back, (first, second) in reversed(self._pairs()):
+            upper, lower = _picked(y, there).split([self.first, self.features - self.first], 1)
+            shift, log_scale = second(lower)
+            upper = (upper - shift) * (-log_scale).exp()
+            log_scales.append(log_scale)
+            shift, log_scale = first(upper)
+            lower = (lower - shift) * (-log_scale).exp()
+            log_scales.append(log_scale)
+            y = _picked(torch.cat([upper, lower], 1), back)
+        return self._by_row(y), -self._log_det(log_scales)
 
     def _by_member(self, x: Tensor) -> Tensor:
+        """Return `(members, columns, rows)`: columns lie together, and halves of them are cheap."""
         if len(x) % self.members:
             raise ValueError(f"{len(x)} rows cannot take turns among {self.members} members")
-        return x.reshape(-1, self.members, self.features).transpose(0, 1)
+        return x.reshape(-1, self.members, self.features).permute(1, 2, 0).contiguous()
 
-    def _moves(self, kept: Tensor, network: nn.Module, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return shift and log-scale, nothing where the layer keeps."""
-        keep = kept[:, None]
-        shift, raw = network(y * keep).chunk(2, 2)
-        moves = 1 - keep
-        # Bounded: no layer stretches by more than e^2.
-        return shift * moves, 2 * torch.tanh(0.5 * raw) * moves
+    def _by_row(self, y: Tensor) -> Tensor:
+        return y.permute(2, 0, 1).reshape(-1, self.features)
+
+    def _pairs(self) -> list[tuple[Tensor, Tensor, tuple[nn.Module, nn.Module]]]:
+        """Return each pair of layers, with the order of columns it works in and the way back."""
+        starts = torch.arange(self.members, device=self.order.device)[:, None] * self.features
+        there = (self.order + starts).flatten(1)
+        back = (self.order.argsort(2) + starts).flatten(1)
+        networks = list(self.networks)
+        pairs = zip(networks[::2], networks[1::2], strict=True)
+        return list(zip(there, back, pairs, strict=True))
+
+    def _log_det(self, log_scales: list[Tensor]) -> Tensor:
+        stretched = torch.cat(log_scales, 1).sum(1, dtype=torch.float64) if log_scales else 0.0
+        return (total(self.log_diagonal)[:, None] + stretched).mT.reshape(-1)
 
     def _triangular(self) -> Tensor:
         return self.lower.tril(-1) + self.log_diagonal.exp().diag_embed()
 
 
-def _halves(couplings: int, members: int, features: int) -> Tensor:
-    """Return what each layer keeps, 1 or 0, `(couplings, members, features)`; pairs complement."""
-    if couplings % 2:
-        raise ValueError(f"couplings come in pairs; got {couplings}")
-    order = torch.rand(couplings // 2, members, features).argsort(2)
-    first = (order < (features + 1) // 2).float()
-    return torch.stack([first, 1 - first], 1).flatten(0, 1)
+def _picked(y: Tensor, places: Tensor) -> Tensor:
+    """Return `(members, columns, rows)` with columns in another order, each member's its own."""
+    return y.flatten(0, 1).index_select(0, places).reshape(y.shape)

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc import statistics
-from plmcmc.imputation.model import Effort, TableModel
-from plmcmc.imputation.sampling import THIN, walk
+from plmcmc.imputation.convergence import LEAST_STATES, LIMIT, Convergence
+from plmcmc.imputation.effort import Effort
+from plmcmc.imputation.figures import density_figure, trace_figure
+from plmcmc.imputation.model import TableModel
+from plmcmc.imputation.sampling import Walk
 from plmcmc.imputation.tables import Layout
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 # Rows looked at, at most: enough for a verdict on every column.
 ROWS = 400
 HIDDEN = 0.1
 LEVEL = 0.9
-RHAT_LIMIT = 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +34,16 @@ class Diagnosis:
     Attributes:
         names: of the columns.
         holes: share of values missing, in the rows looked at.
-        rhat: median R-hat of the missing entries; NaN where nothing is missing.
+        rhat: median R-hat of the missing entries, over members; NaN where nothing is missing.
         converged: share of the missing entries with an R-hat under 1.1, per member of the ensemble.
         ess: median effective number of draws of a missing entry.
         coverage: share of values hidden on purpose that lie in their 90% interval; for unordered
             levels, share whose most frequent draw is right.
         rows: how many rows were looked at.
+        kinds: of the columns.
+        levels: of the columns that have them.
+        observed: all observed values of each column, as codes.
+        imputed: draws `(states, entries, places)` of each column's missing entries.
     """
 
     names: tuple[str, ...]
@@ -46,16 +53,28 @@ class Diagnosis:
     ess: Array
     coverage: Array
     rows: int
+    kinds: tuple[str, ...]
+    levels: tuple[tuple[Any, ...] | None, ...]
+    observed: tuple[Array, ...]
+    imputed: tuple[Array, ...]
 
     @property
     def verdict(self) -> str:
         """The finding in plain words."""
         share = float(np.nansum(self.converged * self.holes) / max(self.holes.sum(), 1e-12))
         slow = [n for n, c in zip(self.names, self.converged, strict=True) if c < 0.5]
-        words = f"{share:.0%} of the missing entries have converged (R-hat under {RHAT_LIMIT})"
+        words = f"{share:.0%} of the missing entries have converged (R-hat under {LIMIT})"
         if slow:
             words += f"; slowest: {', '.join(slow[:5])}: try effort='thorough'"
         return f"{words}. {self.rows} rows were looked at."
+
+    def traces(self) -> Figure:
+        """Return a figure of chains: of each column one missing entry, member by member."""
+        return trace_figure(self)
+
+    def densities(self) -> Figure:
+        """Return a figure of what was observed and what was imputed, column by column."""
+        return density_figure(self)
 
     def summary(self) -> pd.DataFrame:
         """Return one line per column."""
@@ -74,50 +93,58 @@ def diagnosed(
     picked = np.sort(rng.permutation(len(codes))[:ROWS])
     table = codes[picked]
     missing = np.isnan(table)
-    rhat, ess = _convergence(_drawn(model, table, effort, seed), missing, effort)
+    drawn, convergence = _drawn(model, table, effort, seed)
+    worst = _by_column(model, convergence.rhat.astype(np.float64))
     hidden = ~missing & (rng.random(table.shape) < HIDDEN)
-    again = _drawn(model, np.where(hidden, np.nan, table), effort, seed + 1)
+    again, _ = _drawn(model, np.where(hidden, np.nan, table), effort, seed + 1)
     columns = range(table.shape[1])
-    good = [_share(rhat[:, :, j][:, missing[:, j]] < RHAT_LIMIT) for j in columns]
     return Diagnosis(
         names=layout.names,
         holes=missing.mean(0),
-        rhat=np.array([_median(rhat[:, :, j][:, missing[:, j]]) for j in columns]),
-        converged=np.array(good),
-        ess=np.array([_median(ess[:, :, j][:, missing[:, j]]) for j in columns]),
+        rhat=np.array([_median(worst[:, missing[:, j], j]) for j in columns]),
+        converged=np.array([_share(worst[:, missing[:, j], j] < LIMIT) for j in columns]),
+        ess=np.array([_ess(drawn[:, missing[:, j], :, j], effort) for j in columns]),
         coverage=np.array(
             [_right(again[..., j], table[:, j], hidden[:, j], layout.kinds[j]) for j in columns]
         ),
         rows=len(table),
+        kinds=layout.kinds,
+        levels=layout.levels,
+        observed=tuple(codes[~np.isnan(codes[:, j]), j] for j in columns),
+        imputed=tuple(drawn[:, missing[:, j], :, j] for j in columns),
     )
 
 
-def _drawn(model: TableModel, table: Array, effort: Effort, seed: int) -> Array:
-    """Return `(states, rows, chains * members, columns)`."""
-    states = max(4, effort.states // THIN)
-    places = effort.chains * model.flow.members
+def _drawn(model: TableModel, table: Array, effort: Effort, seed: int) -> tuple[Array, Convergence]:
+    """Return `(states, rows, places, columns)`, and how chains converged."""
+    places, states = effort.chains * model.flow.members, max(LEAST_STATES, effort.states)
     found = np.empty((states, len(table), places, table.shape[1]))
 
     def watch(rows: slice, state: int, tables: Array) -> None:
         found[state, rows] = tables
 
-    walk(model, table, effort, watch, states=states, seed=seed, progress=False)
-    return found
+    walk = Walk(model, places, effort.burn_in, states, seed=seed)
+    return found, walk.run(table, watch, progress=False)
 
 
-def _convergence(drawn: Array, missing: NDArray[np.bool_], effort: Effort) -> tuple[Array, Array]:
-    """Return R-hat and ESS `(members, rows, columns)`; NaN where nothing is missing."""
-    states, rows, _, columns = drawn.shape
-    # Places of a row take turns among the members.
-    by_member = drawn.reshape(states, rows, effort.chains, effort.members, columns)
-    shape = (effort.members, rows, columns)
-    rhat, ess = np.full(shape, np.nan), np.full(shape, np.nan)
-    for member in range(effort.members):
-        chains = by_member[:, :, :, member].transpose(2, 0, 1, 3)[:, :, missing]
-        if missing.any():
-            rhat[member][missing] = statistics.rhat(chains)
-            ess[member][missing] = statistics.ess(chains)
-    return rhat, ess.sum(0, keepdims=True)
+def _by_column(model: TableModel, rhat: Array) -> Array:
+    """Return the worst R-hat of each column's scores, `(members, rows, columns)`."""
+    widths = [column.width for column in model.schema.columns]
+    parts = np.split(rhat, np.cumsum(widths)[:-1], axis=2)
+    return np.stack([part.max(2) for part in parts], 2)
+
+
+def _ess(drawn: Array, effort: Effort) -> float:
+    """Return the median effective number of draws of entries, members added up."""
+    states, entries, _ = drawn.shape
+    if not entries:
+        return float("nan")
+    by_member = drawn.reshape(states, entries, effort.chains, effort.members)
+    found = sum(
+        statistics.ess(by_member[..., member].transpose(2, 0, 1))
+        for member in range(effort.members)
+    )
+    return _median(np.asarray(found))
 
 
 def _right(drawn: Array, truth: Array, hidden: NDArray[np.bool_], kind: str) -> float:

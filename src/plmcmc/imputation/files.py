@@ -20,7 +20,8 @@ from plmcmc.flows.files import (
     rebuild,
     write_directory,
 )
-from plmcmc.imputation.model import Effort, TableModel
+from plmcmc.imputation.effort import Effort
+from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.tables import Layout
 from plmcmc.training.gaussian import Gaussian
 from plmcmc.training.tabular import TableTraining
@@ -45,7 +46,9 @@ def save_imputer(imputer: Any, path: str | Path, *, overwrite: bool) -> Path:
         "flow": describe(model.flow),
     }
     tensors = {f"flow.{name}": tensor for name, tensor in model.flow.state_dict().items()}
-    tensors |= {"gaussian.mean": model.gaussian.mean, "gaussian.cov": model.gaussian.covariance}
+    for name in ("gaussian", "others"):
+        mean, covariance = getattr(model, name)
+        tensors |= {f"{name}.mean": mean, f"{name}.covariance": covariance}
     for number, column in enumerate(model.schema.columns):
         tensors |= {f"column.{number}.{name}": t for name, t in _tensors(column).items()}
     return write_directory(place, described, tensors)
@@ -67,9 +70,12 @@ def load_imputer(kind: type, path: str | Path) -> Any:
             tuple(None if c["levels"] is None else tuple(c["levels"]) for c in columns),
         )
         flow = rebuild(described["flow"], torch.float32, _under("flow.", tensors))
-        gaussian = Gaussian(tensors["gaussian.mean"], tensors["gaussian.cov"])
+        gaussian, others = (
+            Gaussian(tensors[f"{name}.mean"], tensors[f"{name}.covariance"])
+            for name in ("gaussian", "others")
+        )
         schema = Schema(tuple(_column(n, c, tensors) for n, c in enumerate(columns)))
-        imputer.model_ = TableModel(schema, gaussian, flow)
+        imputer.model_ = TableModel(schema, gaussian, others, flow)
         imputer.seed_ = int(described["seed"])
         imputer.n_features_in_ = len(columns)
         if described["named"]:

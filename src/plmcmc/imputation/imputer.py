@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,24 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from plmcmc.chains import resumed_seed
 from plmcmc.data import DataError, Schema
+from plmcmc.imputation.convergence import LIMIT, Convergence
 from plmcmc.imputation.diagnosis import Diagnosis, diagnosed
+from plmcmc.imputation.effort import EFFORTS, Effort
 from plmcmc.imputation.files import load_imputer, save_imputer
-from plmcmc.imputation.model import EFFORTS, Effort, TableModel, fit_table
+from plmcmc.imputation.learning import fit_table
+from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import Mean, median
-from plmcmc.imputation.sampling import THIN, Watch, walk
+from plmcmc.imputation.sampling import Walk, Watch
 from plmcmc.imputation.tables import Layout, check_names
-from plmcmc.rng import RandomState, seed_of
+from plmcmc.posterior import ConvergenceWarning
+from plmcmc.rng import RandomState
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "median", "draw")
+# Under this share of converged holes there is a warning.
+CONVERGED = 0.7
 
 
 class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -35,6 +43,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         types: kinds of columns by name (`"continuous"`, `"integer"`, `"ordinal"`, `"boolean"`,
             `"categorical"`), where dtypes do not say; columns of an array are named `"0"`, `"1"`.
         random_state: a seed; the same one gives the same numbers.
+        checkpoint: a file that `fit` saves to now and then, and goes on from if it is there.
         progress: show bars; by default on a terminal only.
 
     Attributes:
@@ -42,6 +51,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         layout_: what the columns are.
         model_: what was learned.
         seed_: of all that is drawn.
+        convergence_: of the chains that `transform` last ran: `share` of the holes, and `rows`.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(60, 1)) + np.zeros((60, 2))
@@ -58,18 +68,21 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         statistic: str = "mean",
         types: Mapping[str, str] | None = None,
         random_state: RandomState = None,
+        checkpoint: str | Path | None = None,
         progress: bool | None = None,
     ) -> None:
         self.effort = effort
         self.statistic = statistic
         self.types = types
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.progress = progress
 
     effort_: Effort
     layout_: Layout
     model_: TableModel
     seed_: int
+    convergence_: Convergence
 
     def fit(self, X: Any, y: Any = None) -> FlowImputer:
         """Learn the distribution of a table from what is seen of it."""
@@ -82,8 +95,11 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         codes = self.layout_.codes(table)
         counts = [None if levels is None else len(levels) for levels in self.layout_.levels]
         schema = Schema.of(codes, self.layout_.names, self.layout_.kinds, counts)
-        self.effort_, self.seed_ = effort, seed_of(self.random_state)
-        self.model_ = fit_table(schema, codes, effort, self.seed_, progress=self.progress)
+        self.effort_, self.seed_ = effort, resumed_seed(self.checkpoint, self.random_state)
+        place = None if self.checkpoint is None else Path(self.checkpoint)
+        self.model_ = fit_table(
+            schema, codes, effort, self.seed_, checkpoint=place, progress=self.progress
+        )
         return self
 
     def transform(self, X: Any) -> Any:
@@ -106,14 +122,37 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows = np.isnan(codes).any(1)
         found = np.broadcast_to(codes, (draws, *codes.shape)).copy()
         if rows.any():
-            found[:, rows] = self._draws(codes[rows], draws)
+            found[:, rows] = self._spread_draws(codes[rows], draws)
         return np.where(np.isnan(codes), found, codes)
 
-    def complete(self, X: Any, m: int = 20) -> list[Any]:
-        """Return `m` completed tables, of the type of `X`: analyse each, then `plmcmc.pool`."""
+    def complete(self, X: Any, m: int = 20, *, delta: Mapping[str, float] | None = None) -> list:
+        """Return `m` completed tables, of the type of `X`: analyse each, then `plmcmc.pool`.
+
+        Proper multiple imputation: every table is drawn from a model of its own, as another sample
+        of rows might have led to (its moments from rows weighted at random, the Bayesian
+        bootstrap). So pooled intervals also count what is not known of the model.
+
+        Args:
+            X: a table with holes.
+            m: how many.
+            delta: by column, what to add to imputed numbers: how would results change if what is
+                missing were larger or smaller than what is seen tells?
+        """
         check_is_fitted(self)
+        if m < 1:
+            raise ValueError(f"m must be at least 1; got {m}")
         table = self._checked(X, reset=False)
-        return [self.layout_.fill(table, codes) for codes in self.sample(X, m)]
+        codes = self.layout_.codes(table)
+        rows = np.isnan(codes).any(1)
+        shifts = self.layout_.shifts(delta or {})
+        found = np.broadcast_to(codes, (m, *codes.shape)).copy()
+        if rows.any():
+            members = self.effort_.members
+            places = members * -(-m // members)
+            flow = self.model_.uncertain(places)
+            drawn = self._draws(codes[rows], m, places=places, states=1, flow=flow)
+            found[:, rows] = drawn + shifts
+        return [self.layout_.fill(table, np.where(np.isnan(codes), own, codes)) for own in found]
 
     def interval(self, X: Any, level: float = 0.9, draws: int = 200) -> tuple[Array, Array]:
         """Return lower and upper ends `(rows, columns)` that hold each value with this probability.
@@ -166,31 +205,49 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return table
 
     def _reduced(self, codes: Array) -> Array:
-        states = max(1, self.effort_.states // THIN)
+        states = self.effort_.states
         if self.statistic == "draw":
-            return self._draws(codes, 1)[0]
+            return self._spread_draws(codes, 1)[0]
         if self.statistic == "median":
-            return median(self.layout_, self._draws(codes, states))
+            places = self.effort_.chains * self.effort_.members
+            return median(self.layout_, self._draws(codes, states * places, states=states))
         mean = Mean(self.layout_, len(codes), states)
-        self._walk(codes, mean.watch, states)
+        self._walk(codes, mean.watch, states=states)
         return mean.table()
 
-    def _draws(self, codes: Array, draws: int) -> Array:
+    def _spread_draws(self, codes: Array, draws: int) -> Array:
+        """Return draws far apart: they are to be independent."""
+        states = -(-draws // (self.effort_.chains * self.effort_.members))
+        thin = max(1, self.effort_.states // states)
+        return self._draws(codes, draws, states=states, thin=thin)
+
+    def _draws(
+        self, codes: Array, draws: int, *, places: int | None = None, **options: Any
+    ) -> Array:
         """Return `(draws, rows, columns)`; members and chains take turns."""
-        per_state = self.effort_.chains * self.effort_.members
-        states = -(-draws // per_state)
-        found = np.empty((states * per_state, *codes.shape))
+        places = places or self.effort_.chains * self.effort_.members
+        found = np.empty((options["states"] * places, *codes.shape))
 
         def watch(rows: slice, state: int, tables: Array) -> None:
-            found[state * per_state : (state + 1) * per_state, rows] = tables.swapaxes(0, 1)
+            found[state * places : (state + 1) * places, rows] = tables.swapaxes(0, 1)
 
-        # Far apart: draws are to be independent.
-        self._walk(codes, watch, states, max(THIN, self.effort_.states // states))
+        self._walk(codes, watch, places=places, **options)
         return found[:draws]
 
-    def _walk(self, codes: Array, watch: Watch, states: int, thin: int = THIN) -> None:
-        options = {"states": states, "thin": thin, "seed": self.seed_, "progress": self.progress}
-        walk(self.model_, codes, self.effort_, watch, **options)
+    def _walk(
+        self, codes: Array, watch: Watch, *, places: int | None = None, **options: Any
+    ) -> None:
+        """Run chains, and warn if they did not converge."""
+        places = places or self.effort_.chains * self.effort_.members
+        walk = Walk(self.model_, places, self.effort_.burn_in, seed=self.seed_, **options)
+        self.convergence_ = found = walk.run(codes, watch, progress=self.progress)
+        if found.checked and found.share < CONVERGED:
+            warnings.warn(
+                f"only {found.share:.0%} of the missing values have converged (R-hat under "
+                f"{LIMIT}): use effort='thorough', and look at diagnose()",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -11,63 +11,116 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plmcmc.adaptation import tune
 from plmcmc.chains import Schedule, progress_bar, run
-from plmcmc.imputation.model import Effort, TableModel
-from plmcmc.kernels import Innovations, Metropolis
+from plmcmc.flows import Flow
+from plmcmc.imputation.convergence import Convergence, Halves
+from plmcmc.imputation.model import TableModel
+from plmcmc.kernels import Kernel, State, differentiated, table_moves
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.rng import Block, Streams
 from plmcmc.target import TableTarget
 
 Array = NDArray[np.float64]
 Watch = Callable[[slice, int, Array], None]
-"""Told some rows, the number of a kept state, and its tables `(rows, chains, columns)` of codes.
+"""Told some rows, the number of a kept state, and its tables `(rows, places, columns)` of codes.
 
 Rows that did not fit into memory at once come again, in parts, from state 0 on.
 """
-# Steps from one state to the next that is looked at: neighbours are nearly the same.
-THIN = 3
+# Steps are tuned to this acceptance, from and to at most these angles.
+ACCEPTANCE, FIRST_STEP, LARGEST_STEP = 0.8, 0.5, 1.0
+# Rows worked on at once, at most: what is in use then stays close to the processor.
+CPU_ROWS = 256
 
 
-def walk(
-    model: TableModel,
-    table: Array,
-    effort: Effort,
-    watch: Watch,
-    *,
-    states: int,
-    thin: int = THIN,
-    seed: int,
-    progress: bool | None = None,
-) -> None:
-    """Run chains of all members for every row, and show `states` states, `thin` steps apart.
+@dataclass(frozen=True)
+class Walk:
+    """Chains for every row of a table, and which of their states to show.
 
-    Chains start from the Gaussian's conditional, whatever was learned before: what a row gets
-    depends on the model, the seed and its block of 64 rows alone.
+    Args:
+        model: the table's.
+        places: chains of each row, which take turns among the members.
+        burn_in: trajectories before the first state; steps are tuned meanwhile.
+        states: how many states to show.
+        thin: trajectories from one to the next.
+        seed: of all that is drawn.
+        flow: to draw from, if not the model's own; at each place it may be another.
     """
-    schedule = Schedule(effort.burn_in, states, thin)
-    chains = effort.chains * model.flow.members
-    width = model.schema.width
-    numbers = chains * width * 16 + 4 * width**2
-    at_once = rows_at_once(numbers, model.flow.mean)
-    with progress_bar("Drawing, rows", len(table), show=progress) as report:
 
-        def work(blocks: list[Block]) -> None:
-            rows = slice(blocks[0].start, blocks[-1].stop)
-            options = {"chains": chains, "device": model.flow.mean.device}
-            start, steps = (
-                Streams.of_blocks(seed, purpose, blocks, **options)
-                for purpose in ("start", "steps")
-            )
-            known = model.references(table[rows])
-            reference = known.of(torch.arange(len(table[rows])))
-            proposal = Innovations(reference, chains)
-            kernel = Metropolis(TableTarget(model.flow, reference, chains), proposal)
-            with torch.no_grad():
-                state = kernel.target(proposal.start(start))
-            shown = _Shown(schedule, model, chains, rows, watch)
-            run(kernel, state, steps, schedule.steps, recorders=(shown,))
+    model: TableModel
+    places: int
+    burn_in: int
+    states: int
+    thin: int = 1
+    seed: int = 0
+    flow: Flow | None = None
 
-        in_chunks(len(table), at_once, work, lambda rows: report(rows, ""))
+    def run(
+        self, table: Array, watch: Watch, *, progress: bool | None = None, words: str = "Drawing"
+    ) -> Convergence:
+        """Walk, and return whether that was enough.
+
+        Chains start from the Gaussian's conditional, whatever was learned before: what a row gets
+        depends on the model, the seed and its block of 64 rows alone.
+
+        Args:
+            table: codes `(rows, columns)`, NaN at holes.
+            watch: shown the states.
+            progress: show a bar; by default on a terminal only.
+            words: what the bar says.
+        """
+        convergence = Convergence(self.model, len(table), self.states)
+        with progress_bar(f"{words}, rows", len(table), show=progress) as report:
+
+            def work(blocks: list[Block]) -> None:
+                rows = slice(blocks[0].start, blocks[-1].stop)
+                self._chunk(table[rows], blocks, watch, convergence)
+
+            in_chunks(len(table), self._rows_at_once(), work, lambda rows: report(rows, ""))
+        return convergence
+
+    def _chunk(
+        self, table: Array, blocks: list[Block], watch: Watch, convergence: Convergence
+    ) -> None:
+        rows = slice(blocks[0].start, blocks[-1].stop)
+        options = {"chains": self.places, "device": self.model.flow.mean.device}
+        start, steps = (
+            Streams.of_blocks(self.seed, purpose, blocks, **options)
+            for purpose in ("start", "steps")
+        )
+        reference = self.model.references(table).of(torch.arange(len(table)))
+        target = TableTarget(self.flow or self.model.flow, reference)
+        kernel, state = _begun(target, self.places, self.burn_in, start)
+        schedule = Schedule(0, self.states, self.thin)
+        halves = convergence.of(rows, reference.free)
+        shown = _Shown(schedule, self.model, self.places, rows, watch, halves)
+        run(kernel, state, steps, schedule.steps, recorders=(shown,))
+
+    def _rows_at_once(self) -> int:
+        width = self.model.schema.width
+        numbers = self.places * width * 32 + 8 * width**2
+        fit = rows_at_once(numbers, self.model.flow.mean)
+        return fit if self.model.flow.mean.is_cuda else min(fit, CPU_ROWS)
+
+
+def _begun(
+    target: TableTarget, places: int, burn_in: int, streams: Streams
+) -> tuple[Kernel, State]:
+    """Start chains from the Gaussian's conditional, and tune every row's step while they settle."""
+    low = target.reference.low
+    position = streams.normal(low.repeat_interleave(places, 0))
+    step_size = torch.full((len(low),), FIRST_STEP, dtype=torch.float64, device=low.device)
+    with torch.no_grad():
+        tuned = tune(
+            lambda steps: table_moves(target, steps),
+            differentiated(target, position),
+            step_size,
+            streams,
+            wanted=ACCEPTANCE,
+            largest=LARGEST_STEP,
+            length=burn_in,
+        )
+    return table_moves(target, tuned.step_size), tuned.state
 
 
 @dataclass(frozen=True)
@@ -76,17 +129,19 @@ class _Shown:
 
     schedule: Schedule
     model: TableModel
-    chains: int
+    places: int
     rows: slice
     watch: Watch
+    halves: Halves
 
     def record(self, step: int, state: Any, info: Any) -> None:
         """Show the state if its turn has come."""
         del info
         place = self.schedule.place(step)
         if place is not None:
+            self.halves.add(place, state.completion)
             found = self.model.schema.table(state.completion.double().cpu().numpy())
-            self.watch(self.rows, place, found.reshape(-1, self.chains, found.shape[1]))
+            self.watch(self.rows, place, found.reshape(-1, self.places, found.shape[1]))
 
     def tensors(self) -> dict[str, Tensor]:
         """Return nothing."""

@@ -74,6 +74,27 @@ class Layout:
                 filled[name] = (holes, found)
         return _replaced(table, filled)
 
+    def shifts(self, delta: Mapping[str, float]) -> Array:
+        """Return what to add to each column's codes, `(columns,)`.
+
+        Raises:
+            DataError: naming a column that is not there, or cannot be added to.
+        """
+        found = np.zeros(len(self.names))
+        for name, shift in delta.items():
+            if name not in self.names:
+                raise DataError(f"delta names column {name!r}; the table has {list(self.names)}")
+            place = self.names.index(name)
+            if self.levels[place] is not None:
+                raise DataError(
+                    f"delta names column {name!r}, which is {self.kinds[place]}: only numbers can "
+                    f"be shifted"
+                )
+            if not np.isfinite(shift):
+                raise DataError(f"delta of column {name!r} must be finite; got {shift}")
+            found[place] = shift
+        return found
+
     def _check_names(self, names: list[str]) -> None:
         if tuple(names) == self.names:
             return

@@ -5,13 +5,13 @@ from plmcmc.kernels.cycle import Cycle
 from plmcmc.kernels.elliptical import EllipticalSlice
 from plmcmc.kernels.frame import Coordinates, Frame, Holes, Scaled
 from plmcmc.kernels.gibbs import OneCoordinate
-from plmcmc.kernels.gradient import GradientState
+from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.kernels.hmc import Hamiltonian
-from plmcmc.kernels.innovations import Innovations
 from plmcmc.kernels.jump import Jump
 from plmcmc.kernels.langevin import Langevin, UnadjustedLangevin
 from plmcmc.kernels.metropolis import Metropolis
-from plmcmc.kernels.proposals import CrankNicolson, Mixture, Perturb, Proposal, Resample
+from plmcmc.kernels.proposals import CrankNicolson, Mixture, Perturb, Proposal, Resample, Turns
+from plmcmc.kernels.table_moves import table_moves
 
 __all__ = [
     "Coordinates",
@@ -23,7 +23,6 @@ __all__ = [
     "Hamiltonian",
     "Holes",
     "Info",
-    "Innovations",
     "Jump",
     "Kernel",
     "Langevin",
@@ -36,5 +35,8 @@ __all__ = [
     "Resample",
     "Scaled",
     "State",
+    "Turns",
     "UnadjustedLangevin",
+    "differentiated",
+    "table_moves",
 ]

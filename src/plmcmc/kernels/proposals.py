@@ -79,6 +79,30 @@ class CrankNicolson:
 
 
 @dataclass(frozen=True)
+class Turns:
+    """Crank-Nicolson moves of N(0, 1), each chain's of a length picked at random.
+
+    Args:
+        kept: shares of the old position that a move may keep, from 0 (a fresh draw) to below 1.
+    """
+
+    kept: tuple[float, ...] = (0.0, 0.5, 0.8, 0.95)
+
+    def __post_init__(self) -> None:
+        """Refuse moves that would not move."""
+        if not self.kept or not all(0 <= share < 1 for share in self.kept):
+            raise ValueError(f"kept must be shares from 0 to below 1; got {self.kept}")
+
+    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Return the turned position."""
+        shares = torch.tensor(self.kept, dtype=position.dtype, device=position.device)
+        pick = (streams.uniform(position[:, :1]) * len(shares)).long()
+        keep = shares[pick.clamp(max=len(shares) - 1)]
+        new = keep * position + (1 - keep.square()).sqrt() * streams.normal(position)
+        return new, 0.5 * row_sum(new.square() - position.square())
+
+
+@dataclass(frozen=True)
 class Mixture:
     """Each row picks one proposal at random and corrects for that one alone.
 

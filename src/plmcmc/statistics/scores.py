@@ -48,16 +48,17 @@ def nmse(
     return float((sums[count > 0] / count[count > 0]).mean())
 
 
-def crps(truth: ArrayLike, draws: ArrayLike) -> NDArray[np.float64]:
+def crps(truth: ArrayLike, draws: ArrayLike, *, fair: bool = False) -> NDArray[np.float64]:
     """Return each entry's continuous ranked probability score, 0 at best.
 
     `E|X - y| - E|X - X'| / 2` of the draws' own distribution, in which X and X' may be the same
-    draw: the sum over pairs is divided by the square of the number of draws. (The "fair" version
-    leaves a draw's pair with itself out, and scores the distribution that the draws came from.)
+    draw: the sum over pairs is divided by the square of the number of draws.
 
     Args:
         truth: `(*entries)`.
         draws: `(draws, *entries)`.
+        fair: leave a draw's pair with itself out, which takes two draws at least: without bias for
+            the distribution that the draws came from, however few they are.
 
     Returns:
         `(*entries)`; NaN where the truth or a draw is.
@@ -67,16 +68,18 @@ def crps(truth: ArrayLike, draws: ArrayLike) -> NDArray[np.float64]:
         array(1.5)
     """
     outcome, sample = _numbers(truth), _numbers(draws)
-    if sample.ndim == 0 or len(sample) == 0 or sample.shape[1:] != outcome.shape:
+    least = 2 if fair else 1
+    if sample.ndim == 0 or len(sample) < least or sample.shape[1:] != outcome.shape:
         raise ValueError(
-            f"draws must have shape (draws, *truth.shape), at least one draw of truth's "
+            f"draws must have shape (draws, *truth.shape), {least} draws or more of truth's "
             f"{outcome.shape}; got {sample.shape}"
         )
     # Around the truth, so that a large offset takes no digits from the difference below.
     errors = np.sort(sample - outcome, axis=0)
     count = len(errors)
     # The i-th smallest draw is the larger one in i - 1 pairs and the smaller one in count - i.
-    weights = (2 * np.arange(1, count + 1) - count - 1) / count**2
+    pairs = count * (count - 1) if fair else count**2
+    weights = (2 * np.arange(1, count + 1) - count - 1) / pairs
     return np.asarray(np.abs(errors).mean(0) - np.tensordot(weights, errors, 1))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor
 
 RIDGE = 1e-3
 STEPS, TOLERANCE = 200, 1e-4
+# Numbers in the matrices of the patterns that are worked on at once.
+AT_ONCE = 2**23
 
 
 class Gaussian(NamedTuple):
@@ -32,22 +35,29 @@ class Conditionals(NamedTuple):
 
 def conditionals(gaussian: Gaussian, observed: Tensor) -> Conditionals:
     """Return the conditionals of patterns `observed` `(patterns, columns)`."""
-    precision = torch.linalg.inv(gaussian.covariance)
+    gain, covariance = _moments(torch.linalg.inv(gaussian.covariance), observed)
+    both = ~observed[:, :, None] & ~observed[:, None, :]
+    return Conditionals(gain, torch.where(both, torch.linalg.cholesky(covariance), 0.0))
+
+
+def _moments(precision: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
+    """Return gains, and covariances of the holes bordered by ones on what is seen."""
     eye = torch.eye(len(precision), dtype=torch.float64, device=precision.device)
     free = ~observed
     both = free[:, :, None] & free[:, None, :]
-    # The precision of the holes, bordered by ones on what is seen.
-    factor = torch.linalg.cholesky(torch.where(both, precision, eye))
-    inverse = torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
-    covariance = inverse.mT @ inverse
+    covariance = torch.cholesky_inverse(torch.linalg.cholesky(torch.where(both, precision, eye)))
     weights = torch.where(free[:, :, None] & observed[:, None, :], precision, 0.0)
-    gain = torch.where(free[:, :, None], -(covariance @ weights), eye)
-    root = torch.linalg.cholesky(covariance)
-    return Conditionals(gain, torch.where(both, root, 0.0))
+    return torch.where(free[:, :, None], -(covariance @ weights), eye), covariance
 
 
 def expectation_maximisation(
-    x: Tensor, observed: Tensor, *, weights: Tensor | None = None, ridge: float = RIDGE
+    x: Tensor,
+    observed: Tensor,
+    *,
+    weights: Tensor | None = None,
+    start: Gaussian | None = None,
+    ridge: float = RIDGE,
+    tolerance: float = TOLERANCE,
 ) -> Gaussian:
     """Fit a Gaussian to rows with holes.
 
@@ -55,7 +65,9 @@ def expectation_maximisation(
         x: `(rows, columns)`, float64; holes are not read.
         observed: bool, same shape.
         weights: of the rows; equal by default.
+        start: where to begin; by default from the columns one by one.
         ridge: share of the columns' own variance added to the covariance.
+        tolerance: largest change of a step, in deviations, at which to stop.
     """
     weight = torch.ones(len(x), dtype=torch.float64) if weights is None else weights.double()
     weight = (weight / weight.sum()).to(x.device)
@@ -65,30 +77,55 @@ def expectation_maximisation(
     filled = torch.where(observed, x, 0.0)
     mean = (weight[:, None] * filled).sum(0) / share
     spread = (weight[:, None] * seen * (filled - mean).square()).sum(0) / share
-    gaussian = Gaussian(mean, spread.clamp(min=1e-12).diag())
+    gaussian = start or Gaussian(mean, spread.clamp(min=1e-12).diag())
     scale = gaussian.covariance.diagonal().sqrt()
+    # Rows of a pattern side by side: patterns are worked through in parts that fit into memory.
+    order = which.argsort()
+    rows = _Patterns(patterns, which[order], filled[order], weight[order])
     for _ in range(STEPS):
-        new = _step(gaussian, filled, patterns, which, weight, ridge)
+        new = _step(gaussian, rows, ridge)
         moved = ((new.mean - gaussian.mean) / scale).abs().max()
         turned = ((new.covariance - gaussian.covariance) / (scale[:, None] * scale)).abs().max()
         gaussian = new
-        if float(torch.maximum(moved, turned)) < TOLERANCE:
+        if float(torch.maximum(moved, turned)) < tolerance:
             break
     return gaussian
 
 
-def _step(
-    gaussian: Gaussian, x: Tensor, patterns: Tensor, which: Tensor, weight: Tensor, ridge: float
-) -> Gaussian:
-    gain, root = conditionals(gaussian, patterns)
-    filled = completed_mean(gaussian, gain[which], x)
-    mean = weight @ filled
-    off = filled - mean
-    share = torch.zeros(len(patterns), dtype=torch.float64, device=x.device)
-    share = share.index_add(0, which, weight)
-    spread = (share[:, None, None] * (root @ root.mT)).sum(0)
-    covariance = (weight[:, None] * off).mT @ off + spread
-    return Gaussian(mean, covariance + ridge * covariance.diagonal().diag())
+class _Patterns(NamedTuple):
+    """Rows in the order of their patterns of what is seen."""
+
+    patterns: Tensor
+    which: Tensor
+    x: Tensor
+    weight: Tensor
+
+    def parts(self) -> Iterator[_Patterns]:
+        """Cut into parts of whole patterns."""
+        size = max(1, AT_ONCE // self.patterns.shape[1] ** 2)
+        for first in range(0, len(self.patterns), size):
+            patterns = self.patterns[first : first + size]
+            ends = torch.tensor([first, first + len(patterns)], device=self.which.device)
+            low, high = torch.searchsorted(self.which, ends).tolist()
+            own = slice(low, high)
+            yield _Patterns(patterns, self.which[own] - first, self.x[own], self.weight[own])
+
+
+def _step(gaussian: Gaussian, rows: _Patterns, ridge: float) -> Gaussian:
+    precision = torch.linalg.inv(gaussian.covariance)
+    shift, square = torch.zeros_like(gaussian.mean), torch.zeros_like(gaussian.covariance)
+    for part in rows.parts():
+        gain, covariance = _moments(precision, part.patterns)
+        # By the old mean, so that no digits are lost; corrected for below.
+        off = completed_mean(gaussian, gain[part.which], part.x) - gaussian.mean
+        share = part.weight.new_zeros(len(part.patterns)).index_add(0, part.which, part.weight)
+        free = ~part.patterns
+        spread = torch.where(free[:, :, None] & free[:, None, :], covariance, 0.0)
+        shift = shift + part.weight @ off
+        square = square + (part.weight[:, None] * off).mT @ off
+        square = square + torch.tensordot(share, spread, 1)
+    covariance = square - shift[:, None] * shift
+    return Gaussian(gaussian.mean + shift, covariance + ridge * covariance.diagonal().diag())
 
 
 def completed_mean(gaussian: Gaussian, gain: Tensor, x: Tensor) -> Tensor:

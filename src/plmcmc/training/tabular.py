@@ -18,13 +18,21 @@ from torch.optim import AdamW
 
 from plmcmc.data import Regions
 from plmcmc.flows import TabularFlow, log_prob
-from plmcmc.kernels import Innovations, Metropolis
+from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams
-from plmcmc.target import Reference, TableTarget
-from plmcmc.training.gaussian import Gaussian, conditionals
+from plmcmc.target import TableTarget
+from plmcmc.training.gaussian import Gaussian
 from plmcmc.training.moments import moments_of
+from plmcmc.training.references import References
+from plmcmc.training.validation import Course, Hidden
 
 GRADIENT_CLIP = 10.0
+# Trajectories begin with this angle, and each update corrects it towards this acceptance.
+FIRST_STEP, ACCEPTANCE, GAIN = 0.5, 0.8, 0.05
+# Chains that a validation looks at, about.
+VALIDATED = 4096
+# Numbers in the matrices of all rows, half a gigabyte.
+MATRIX_NUMBERS = 2**26
 # Of the triangular layer, which starts where it should be.
 TRIANGULAR_RATE = 0.25
 _TRIANGULAR = ("mean", "lower", "log_diagonal")
@@ -36,53 +44,41 @@ class TableTraining:
 
     Args:
         updates: gradient steps in all.
-        kernel_steps: steps of each chain before each update.
+        turns: turns of each chain's trajectory before each update.
         batch: chains of each member in an update.
         learning_rate: of AdamW, falling to nothing along a cosine.
         weight_decay: of AdamW.
         smoothing: noise added to the rows, in residual deviations, times `rows^(-1/(columns+4))`.
         average: weight of the past in the running average of the weights.
         chains: chains of each member for all rows together, at most 8 and at least 1 a row.
+        rows: how many rows to learn from, at most.
     """
 
-    updates: int = 1500
-    kernel_steps: int = 2
+    updates: int = 2000
+    turns: int = 2
     batch: int = 256
     learning_rate: float = 3e-3
     weight_decay: float = 0.01
     smoothing: float = 0.15
     average: float = 0.995
     chains: int = 4500
+    rows: int = 20_000
+
+    def most_rows(self, width: int) -> int:
+        """Return how many rows to learn from if each has so many scores: matrices must fit."""
+        return min(self.rows, max(1, MATRIX_NUMBERS // width**2))
 
     def chains_per_row(self, rows: int) -> int:
         """Return how many chains each member has for each row."""
         return min(8, max(1, round(self.chains / rows)))
 
 
-class References:
-    """The Gaussian's conditionals of a table's rows, one set of matrices for each pattern."""
-
-    def __init__(self, gaussian: Gaussian, regions: Regions, dtype: torch.dtype) -> None:
-        self.low, self.high = (torch.as_tensor(end).to(dtype) for end in regions)
-        observed = ~(torch.isinf(self.low) & torch.isinf(self.high))
-        patterns, self.which = torch.unique(observed, dim=0, return_inverse=True)
-        found = conditionals(gaussian, patterns)
-        self.gain, self.root = found.gain.to(dtype), found.root.to(dtype)
-        self.mean = gaussian.mean.to(dtype)
-
-    def of(self, rows: Tensor) -> Reference:
-        """Return the reference of places that hold these rows."""
-        which = self.which[rows]
-        return Reference(
-            self.low[rows], self.high[rows], self.mean, self.gain[which], self.root[which]
-        )
-
-
 class EMInfo(NamedTuple):
-    """What happened in a round: mean loss and acceptance."""
+    """What happened in a round: mean loss and acceptance, and the score of hidden values."""
 
     loss: float
     acceptance: float
+    score: float
 
 
 class EMState(NamedTuple):
@@ -90,15 +86,28 @@ class EMState(NamedTuple):
 
     Attributes:
         position: every chain's, `(rows * chains, members, columns)`.
+        log_step: log of the angle by which trajectories turn, one for all.
+        scores: `(validations, hidden values)`; NaN where not yet done.
         update: updates done.
     """
 
     position: Tensor
+    log_step: Tensor
+    scores: Tensor
     update: Tensor
 
 
 class TableEM:
-    """Steps a flow and its chains through one round of updates, for the one loop to run."""
+    """Steps a flow and its chains through one round of updates, for the one loop to run.
+
+    Args:
+        flow: to train, from where it is.
+        gaussian: of the scores; its conditionals lend the chains their coordinates.
+        regions: where scores may lie, the hidden values' anywhere.
+        settings: how to train.
+        hidden: values to score after each round; without any, training runs to its end.
+        round_length: updates of a round.
+    """
 
     def __init__(
         self,
@@ -107,25 +116,36 @@ class TableEM:
         regions: Regions,
         settings: TableTraining,
         *,
+        hidden: Hidden | None = None,
         round_length: int = 50,
     ) -> None:
         self.flow, self.settings, self.round_length = flow, settings, round_length
-        self.averaged = copy.deepcopy(flow)
+        self.first, self.averaged, self.best = (copy.deepcopy(flow) for _ in range(3))
         self.references = References(gaussian, regions, flow.mean.dtype)
         self.rows, columns = regions.low.shape
         self.chains = settings.chains_per_row(self.rows)
+        self.hidden = hidden if hidden is not None and len(hidden.rows) else None
         self.optimizer = AdamW(self._groups(), weight_decay=settings.weight_decay)
         residual = torch.linalg.inv(gaussian.covariance).diagonal().rsqrt()
         width = settings.smoothing * self.rows ** (-1 / (columns + 4))
         self.noise = (width * residual).to(flow.mean.dtype)
 
+    @property
+    def rounds(self) -> int:
+        """How many there are in all."""
+        return -(-self.settings.updates // self.round_length)
+
     def start(self, streams: Streams) -> EMState:
-        """Return chains drawn from the Gaussian."""
-        reference = self.references.of(torch.arange(self.rows))
-        members = self.flow.members
-        drawn = Innovations(reference, chains=self.chains * members).start(streams)
-        position = drawn.reshape(-1, members, self.flow.features)
-        return EMState(position, torch.zeros((), dtype=torch.int64))
+        """Return chains drawn from the Gaussian, and its scores."""
+        members, columns = self.flow.members, self.flow.features
+        like = self.references.low.new_empty(self.rows * self.chains * members, columns)
+        position = streams.normal(like).reshape(-1, members, columns)
+        log_step = torch.tensor(FIRST_STEP, dtype=torch.float64).log()
+        values = 0 if self.hidden is None else len(self.hidden.rows)
+        scores = torch.full((1 + self.rounds, values), torch.nan, dtype=torch.float64)
+        state = EMState(position, log_step, scores, torch.zeros((), dtype=torch.int64))
+        self._validate(state, streams.generators[0])
+        return state
 
     def step(self, state: EMState, streams: Streams) -> tuple[EMState, EMInfo]:
         """Run one round; chains are changed in place."""
@@ -134,17 +154,30 @@ class TableEM:
         last = min(first + self.round_length, self.settings.updates)
         for update in range(first, last):
             self._set_rate(0.5 * (1 + math.cos(math.pi * update / self.settings.updates)))
-            scores, accepted = self._expect(state, source)
+            state, scores, accepted = self._expect(state, source)
             losses.append(self._maximise(scores, source))
             rates.append(accepted)
             self._average(update)
-        info = EMInfo(float(torch.stack(losses).mean()), float(torch.stack(rates).mean()))
-        return state._replace(update=torch.tensor(last)), info
+        state = state._replace(update=torch.tensor(last))
+        score = self._validate(state, source)
+        loss, rate = (float(torch.stack(numbers).mean()) for numbers in (losses, rates))
+        return state, EMInfo(loss, rate, score)
+
+    def over(self, state: EMState) -> bool:
+        """Whether more training would do harm."""
+        return self.hidden is not None and Course(state.scores.numpy()).over
+
+    def chosen(self, state: EMState) -> TabularFlow:
+        """Return the flow that found hidden values best: the first, if training did not help."""
+        if self.hidden is None:
+            return self.averaged
+        return self.best if Course(state.scores.numpy()).improved else self.first
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, their average and the optimizer's moments."""
         tensors = {f"now.{key}": value for key, value in self.flow.state_dict().items()}
         tensors |= {f"averaged.{key}": value for key, value in self.averaged.state_dict().items()}
+        tensors |= {f"best.{key}": value for key, value in self.best.state_dict().items()}
         return tensors | moments_of(self.optimizer)
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -153,22 +186,45 @@ class TableEM:
             for key, value in self.tensors().items():
                 value.copy_(tensors[key])
 
-    def _expect(self, state: EMState, source: Generator) -> tuple[Tensor, Tensor]:
+    def _expect(self, state: EMState, source: Generator) -> tuple[EMState, Tensor, Tensor]:
         """Move some chains of every member a few steps; return where they are."""
         members, batch = self.flow.members, self.settings.batch
         picked = torch.randint(len(state.position), (batch, members), generator=source)
         places = (picked, torch.arange(members))
         streams = Streams([source], [batch * members])
         reference = self.references.of((picked // self.chains).flatten())
-        kernel = Metropolis(TableTarget(self.averaged, reference), Innovations(reference))
-        accepted = torch.zeros(())
+        target = TableTarget(self.averaged, reference)
+        steps = state.log_step.exp().expand(batch * members)
+        kernel = table_moves(target, steps, self.settings.turns)
         with torch.no_grad():
-            now = kernel.target(state.position[places].flatten(0, 1))
-            for _ in range(self.settings.kernel_steps):
-                now, info = kernel.step(now, streams)
-                accepted = info.accepted.double().mean()
+            now = differentiated(target, state.position[places].flatten(0, 1))
+            now, info = kernel.step(now, streams)
             state.position[places] = now.position.reshape(batch, members, -1)
-        return now.completion, accepted
+        accepted = info.log_ratio.clamp(max=0).exp().mean()
+        log_step = (state.log_step + GAIN * (accepted - ACCEPTANCE)).clamp(max=0.0)
+        return state._replace(log_step=log_step), now.completion, accepted
+
+    def _validate(self, state: EMState, source: Generator) -> float:
+        """Move the chains of rows with hidden values, score what they hold, and keep the best."""
+        if self.hidden is None:
+            return math.nan
+        rows = torch.as_tensor(self.hidden.rows)
+        members, columns = self.flow.members, self.flow.features
+        chains = min(self.chains, max(1, VALIDATED // (len(rows) * members)))
+        target = TableTarget(self.averaged, self.references.of(rows))
+        kernel = table_moves(target, state.log_step.exp().expand(len(rows)), self.settings.turns)
+        places = (rows[:, None] * self.chains + torch.arange(chains)).flatten()
+        with torch.no_grad():
+            now = differentiated(target, state.position[places].reshape(-1, columns))
+            now, _ = kernel.step(now, Streams([source], [len(now.position)]))
+            state.position[places] = now.position.reshape(-1, members, columns)
+        validation = -(-int(state.update) // self.round_length)
+        found = self.hidden.scores(now.completion.double().numpy())
+        state.scores[validation] = torch.as_tensor(found)
+        course = Course(state.scores.numpy())
+        if course.best == validation:
+            self.best.load_state_dict(self.averaged.state_dict())
+        return float(course.means[-1])
 
     def _maximise(self, scores: Tensor, source: Generator) -> Tensor:
         noise = torch.randn(scores.shape, generator=source, dtype=scores.dtype)

@@ -1,0 +1,91 @@
+"""Have chains of a table converged? R-hat of every hole, from running sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plmcmc.imputation.model import TableModel
+
+LIMIT = 1.1
+# Fewer states say nothing of convergence.
+LEAST_STATES = 20
+
+
+class Convergence:
+    """Split R-hat of the holes' scores, each member's chains for themselves.
+
+    Args:
+        model: whose chains run.
+        rows: how many rows there are.
+        states: how many states will be shown.
+
+    Attributes:
+        rhat: `(members, rows, scores)`; NaN where nothing is missing.
+    """
+
+    def __init__(self, model: TableModel, rows: int, states: int) -> None:
+        self.members, self.states = model.flow.members, states
+        self.rhat = np.full((self.members, rows, model.schema.width), np.nan, np.float32)
+
+    @property
+    def checked(self) -> bool:
+        """Whether there are states enough to tell."""
+        return self.states >= LEAST_STATES
+
+    @property
+    def share(self) -> float:
+        """Share of the holes that have converged, over members; 1 where nothing is missing."""
+        found = self.rhat[np.isfinite(self.rhat) | np.isinf(self.rhat)]
+        return float((found < LIMIT).mean()) if found.size else 1.0
+
+    @property
+    def rows(self) -> NDArray[np.bool_]:
+        """Which rows have all of their holes converged, in most of the members."""
+        good = (self.rhat < LIMIT) | np.isnan(self.rhat)
+        return good.all(2).mean(0) > 0.5
+
+    def of(self, rows: slice, free: Tensor) -> Halves:
+        """Return where to add up the chains of some rows, whose holes are `free`."""
+        return Halves(self, rows, free)
+
+
+class Halves:
+    """Sums and sums of squares over the first and the last half of the states."""
+
+    def __init__(self, found: Convergence, rows: slice, free: Tensor) -> None:
+        self.found, self.rows, self.free = found, rows, free
+        self.half = found.states // 2
+        self.sums: list[list[Tensor]] = []
+
+    def add(self, state: int, scores: Tensor) -> None:
+        """Take in the scores `(rows * places, width)` of one state; the last one ends it."""
+        if not self.found.checked:
+            return
+        part = 0 if state < self.half else 1
+        values = scores.double()
+        if state in (0, self.half):
+            self.sums = [*self.sums[:part], [torch.zeros_like(values), torch.zeros_like(values)]]
+        total, square = self.sums[part]
+        total += values
+        square += values.square()
+        if state == self.found.states - 1:
+            self._finish()
+
+    def _finish(self) -> None:
+        counts = (self.half, self.found.states - self.half)
+        pairs = list(zip(self.sums, counts, strict=True))
+        means = torch.stack([total / n for (total, _), n in pairs])
+        spreads = [(square - total**2 / n) / (n - 1) for (total, square), n in pairs]
+        # Halves, rows, chains, members, scores: places of a row take turns among the members.
+        shape = (2, len(self.free), -1, self.found.members, self.free.shape[1])
+        means, spreads = means.reshape(shape), torch.stack(spreads).reshape(shape)
+        within = spreads.mean((0, 2)).clamp(min=0)
+        between = means.transpose(1, 2).flatten(0, 1).var(0)
+        rhat = (1 - 1 / self.half + between / within).sqrt()
+        # A chain that never moved has not converged, wherever it stands.
+        rhat = torch.where(within > 0, rhat, torch.inf)
+        rhat = torch.where(self.free[:, None], rhat, torch.nan)
+        self.found.rhat[:, self.rows] = rhat.transpose(0, 1).float().cpu().numpy()

@@ -1,0 +1,47 @@
+"""How much work to put into a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from plmcmc.training.tabular import TableTraining
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work to put in.
+
+    Args:
+        members: flows in the ensemble.
+        couplings: layers of each.
+        width: of their networks.
+        training: how they are trained.
+        chains: chains of each member for each row, when drawing.
+        burn_in: trajectories before any state is kept; steps are tuned meanwhile.
+        states: states kept, for means.
+    """
+
+    members: int = 4
+    couplings: int = 6
+    width: int = 64
+    training: TableTraining = field(default=TableTraining())
+    chains: int = 2
+    burn_in: int = 15
+    states: int = 40
+
+
+EFFORTS = {
+    "fast": Effort(
+        members=2,
+        couplings=4,
+        width=48,
+        training=TableTraining(updates=500),
+        chains=1,
+        burn_in=8,
+        states=12,
+    ),
+    "default": Effort(),
+    "thorough": Effort(
+        couplings=8, training=TableTraining(updates=4000, turns=3), chains=4, burn_in=30, states=100
+    ),
+}

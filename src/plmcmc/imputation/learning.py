@@ -1,0 +1,131 @@
+"""A table's model from the table itself: a Gaussian, then a flow that starts from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import ndtr
+from scipy.stats import norm
+from torch import Tensor
+
+from plmcmc.chains import Checkpoint, described, progress_bar, run
+from plmcmc.data import Regions, Schema
+from plmcmc.flows import TabularFlow
+from plmcmc.imputation.effort import Effort
+from plmcmc.imputation.model import TableModel
+from plmcmc.rng import Streams, generator
+from plmcmc.training.gaussian import Gaussian, expectation_maximisation
+from plmcmc.training.tabular import TableEM
+from plmcmc.training.validation import Hidden
+
+Array = NDArray[np.float64]
+# Rows that the Gaussian is fitted to: it is where the flow starts, not where it ends.
+GAUSSIAN_ROWS = 4000
+# Gaussians of rows weighted at random, and how exactly they are found: they differ by far more.
+OTHERS, OTHERS_TOLERANCE = 20, 1e-3
+# Rounds of training between two checkpoints.
+CHECKPOINT_ROUNDS = 4
+
+
+def fit_table(
+    schema: Schema,
+    table: Array,
+    effort: Effort,
+    seed: int,
+    *,
+    checkpoint: Path | None = None,
+    progress: bool | None = None,
+) -> TableModel:
+    """Learn a table's distribution from what is seen of it.
+
+    Args:
+        schema: of the table.
+        table: codes `(rows, columns)`, NaN at holes.
+        effort: how much work to put in.
+        seed: of everything random.
+        checkpoint: a file to resume from if it is there, and to save to now and then.
+        progress: show a bar; by default on a terminal only.
+    """
+    table = _some(table, effort.training.most_rows(schema.width), seed)
+    hidden, known = Hidden.of(schema, table, seed)
+    regions = schema.regions(known)
+    gaussian, others = _gaussians(regions, seed)
+    flow = TabularFlow(
+        schema.width,
+        members=effort.members,
+        couplings=effort.couplings,
+        width=effort.width,
+        random_state=seed,
+    )
+    flow.start_at(*gaussian)
+    training = TableEM(flow, gaussian, regions, effort.training, hidden=hidden)
+    places = len(table) * training.chains * effort.members
+    state = training.start(Streams([generator(seed, "start")], [places]))
+    identity = {"table": described(table), "effort": described(effort), "seed": str(seed)}
+    with progress_bar("Learning the table", training.rounds, show=progress) as report:
+        state = run(
+            training,
+            state,
+            Streams([generator(seed, "training")], [1]),
+            training.rounds,
+            checkpoint=checkpoint and Checkpoint(checkpoint, identity, CHECKPOINT_ROUNDS),
+            on_step=lambda done, info: report(
+                done,
+                f"loss {info.loss:.2f}, accepted {info.acceptance:.2f}, hidden {info.score:.3f}",
+            ),
+            stop=training.over,
+        )
+    return TableModel(schema, gaussian, others, training.chosen(state).eval())
+
+
+def copula(
+    regions: Regions,
+    *,
+    weights: Tensor | None = None,
+    start: Gaussian | None = None,
+    tolerance: float = 1e-4,
+) -> Gaussian:
+    """Fit a Gaussian to scores of which each is taken to be at the middle of where it may lie."""
+    observed = np.isfinite(regions.low) | np.isfinite(regions.high)
+    middle = np.where(observed, _middle(regions), 0.0)
+    return expectation_maximisation(
+        torch.as_tensor(middle),
+        torch.as_tensor(observed),
+        weights=weights,
+        start=start,
+        tolerance=tolerance,
+    )
+
+
+def _gaussians(regions: Regions, seed: int) -> tuple[Gaussian, Gaussian]:
+    """Return the Gaussian, and others that rows weighted at random would have led to."""
+    rows = len(regions.low)
+    some = Regions(*(_some(end, GAUSSIAN_ROWS, seed) for end in regions))
+    gaussian = copula(some)
+    rng, found = np.random.default_rng([seed, 2]), []
+    for _ in range(OTHERS):
+        weights = torch.as_tensor(rng.exponential(size=len(some.low)))
+        other = copula(some, weights=weights, start=gaussian, tolerance=OTHERS_TOLERANCE)
+        # Of all rows they would differ by less than of some.
+        share = (len(some.low) / rows) ** 0.5
+        found.append(Gaussian(*(a.lerp(b, share) for a, b in zip(gaussian, other, strict=True))))
+    return gaussian, Gaussian(*(torch.stack(parts) for parts in zip(*found, strict=True)))
+
+
+def _some(table: Array, most: int, seed: int) -> Array:
+    """Return so many rows at random, in their order; all, if there are no more."""
+    if len(table) <= most:
+        return table
+    return table[np.sort(np.random.default_rng([seed, 3]).permutation(len(table))[:most])]
+
+
+def _middle(regions: Regions) -> Array:
+    """Return the means of standard normals cut to their regions."""
+    low, high = regions
+    mass = ndtr(high) - ndtr(low)
+    inside = mass > 1e-9
+    cut = (norm.pdf(low) - norm.pdf(high)) / np.where(inside, mass, 1.0)
+    return np.where(inside, cut, np.where(np.isfinite(low), low, 0.0))

@@ -1,0 +1,33 @@
+"""How a table's chains move: along trajectories, with a bold draw after each."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from plmcmc.kernels.cycle import Cycle
+from plmcmc.kernels.frame import Scaled
+from plmcmc.kernels.hmc import Hamiltonian
+from plmcmc.kernels.metropolis import Metropolis
+from plmcmc.kernels.proposals import Turns
+from plmcmc.target import TableTarget
+
+# Two radians and more at the step that most tables take: once across, and not back.
+TURNS = 4
+# Trajectories go where it is near; these, to other modes.
+BOLD = Turns((0.0, 0.5))
+
+
+def table_moves(target: TableTarget, step_size: Tensor, turns: int = TURNS) -> Cycle:
+    """Return the kernel of a table's rows, whose chains stand side by side.
+
+    Args:
+        target: by the coordinates of a Gaussian's conditional: nearly round already.
+        step_size: `(rows,)`, angle of one turn.
+        turns: turns per trajectory.
+    """
+    rows = len(step_size)
+    units = Scaled(rows, torch.ones((), dtype=target.reference.low.dtype, device=step_size.device))
+    many = torch.full((rows,), turns, device=step_size.device)
+    trajectory = Hamiltonian(target, units, step_size, many)
+    return Cycle((trajectory, Metropolis(target, BOLD, gradient=True)))

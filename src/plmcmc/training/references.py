@@ -1,0 +1,29 @@
+"""The Gaussian's conditionals of a table's rows, one set of matrices for each pattern of holes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from plmcmc.data import Regions
+from plmcmc.target import Reference
+from plmcmc.training.gaussian import Gaussian, conditionals
+
+
+class References:
+    """What is known of a table's scores, and how a Gaussian goes on from it."""
+
+    def __init__(self, gaussian: Gaussian, regions: Regions, dtype: torch.dtype) -> None:
+        self.low, self.high = (torch.as_tensor(end).to(dtype) for end in regions)
+        observed = ~(torch.isinf(self.low) & torch.isinf(self.high))
+        patterns, self.which = torch.unique(observed, dim=0, return_inverse=True)
+        found = conditionals(gaussian, patterns)
+        self.gain, self.root = found.gain.to(dtype), found.root.to(dtype)
+        self.mean = gaussian.mean.to(dtype)
+
+    def of(self, rows: Tensor) -> Reference:
+        """Return the reference of these rows."""
+        which = self.which[rows]
+        return Reference(
+            self.low[rows], self.high[rows], self.mean, self.gain[which], self.root[which]
+        )
