@@ -96,8 +96,8 @@ def test_a_chunk_that_did_not_fit_is_not_counted_twice(monkeypatch):
             raise MemoryError
         record(self, step, state, info)
 
-    record = sampling._Shown.record
-    monkeypatch.setattr(sampling._Shown, "record", full)
+    record = sampling._Show.record
+    monkeypatch.setattr(sampling._Show, "record", full)
     with pytest.warns(MemoryWarning):
         halved = imputer.transform(x)
     assert min(seen) < max(seen)

@@ -88,8 +88,8 @@ def filled(table, effort, seed=0):
     places, states = effort.chains * effort.members, effort.states
     drawn = np.empty((states, len(table), places, table.shape[1]))
 
-    def watch(rows, state, tables):
-        drawn[state, rows] = tables
+    def watch(shown):
+        drawn[shown.state, shown.rows] = shown.tables
 
     Walk(model, places, effort.burn_in, states, seed=seed).run(table, watch)
     return drawn.mean((0, 2)), *np.quantile(drawn, [0.05, 0.95], axis=(0, 2))

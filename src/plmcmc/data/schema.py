@@ -44,6 +44,11 @@ class Numbers:
         """How many scores it has."""
         return 1
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest value seen."""
+        return float(self.marginal.atoms[0]), float(self.marginal.atoms[-1])
+
     def regions(self, codes: Array) -> Regions:
         """Return where scores may lie, `(rows, 1)`."""
         low, high = self.marginal.regions(codes)
@@ -86,6 +91,11 @@ class Levels:
     def width(self) -> int:
         """How many scores it has."""
         return len(self.thresholds)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The first and the last code."""
+        return 0.0, float(len(self.order) - 1)
 
     def regions(self, codes: Array) -> Regions:
         """Return where scores may lie, `(rows, splits)`."""
@@ -151,6 +161,12 @@ class Schema:
     def width(self) -> int:
         """How many scores a row has."""
         return sum(column.width for column in self.columns)
+
+    @property
+    def range(self) -> tuple[Array, Array]:
+        """The least and the largest code of each column."""
+        ends = [column.range for column in self.columns]
+        return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
     def regions(self, table: Array) -> Regions:
         """Return where the scores of a table may lie, `(rows, width)`."""

@@ -13,7 +13,7 @@ from plmcmc.imputation.convergence import LEAST_STATES, LIMIT, Convergence
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.figures import density_figure, trace_figure
 from plmcmc.imputation.model import TableModel
-from plmcmc.imputation.sampling import Walk
+from plmcmc.imputation.sampling import Shown, Walk
 from plmcmc.imputation.tables import Layout
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def _drawn(model: TableModel, table: Array, effort: Effort, seed: int) -> tuple[
     places, states = effort.chains * model.flow.members, max(LEAST_STATES, effort.states)
     found = np.empty((states, len(table), places, table.shape[1]))
 
-    def watch(rows: slice, state: int, tables: Array) -> None:
-        found[state, rows] = tables
+    def watch(shown: Shown) -> None:
+        found[shown.state, shown.rows] = shown.tables
 
     walk = Walk(model, places, effort.burn_in, states, seed=seed)
     return found, walk.run(table, watch, progress=False)

@@ -22,7 +22,7 @@ from plmcmc.imputation.files import load_imputer, save_imputer
 from plmcmc.imputation.learning import fit_table
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import Mean, median
-from plmcmc.imputation.sampling import Walk, Watch
+from plmcmc.imputation.sampling import Shown, Walk, Watch
 from plmcmc.imputation.tables import Layout, check_names
 from plmcmc.posterior import ConvergenceWarning
 from plmcmc.rng import RandomState
@@ -211,7 +211,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.statistic == "median":
             places = self.effort_.chains * self.effort_.members
             return median(self.layout_, self._draws(codes, states * places, states=states))
-        mean = Mean(self.layout_, len(codes), states)
+        mean = Mean(self.layout_, self.model_.schema, len(codes), states)
         self._walk(codes, mean.watch, states=states)
         return mean.table()
 
@@ -228,8 +228,9 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         places = places or self.effort_.chains * self.effort_.members
         found = np.empty((options["states"] * places, *codes.shape))
 
-        def watch(rows: slice, state: int, tables: Array) -> None:
-            found[state * places : (state + 1) * places, rows] = tables.swapaxes(0, 1)
+        def watch(shown: Shown) -> None:
+            own = slice(shown.state * places, (shown.state + 1) * places)
+            found[own, shown.rows] = shown.tables.swapaxes(0, 1)
 
         self._walk(codes, watch, places=places, **options)
         return found[:draws]

@@ -5,41 +5,87 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from plmcmc.data import Schema
+from plmcmc.imputation.sampling import Shown
 from plmcmc.imputation.tables import Layout
 
 Array = NDArray[np.float64]
+# Of slopes' variance, against dividing by nothing.
+RIDGE = 1e-3
 
 
 class Mean:
     """The mean over states and chains, taken in as they come; of levels, the most frequent.
 
+    A chain's slopes (of its log-density, along its coordinates) have mean 0 under the conditional,
+    whatever that is: what the mean of a column's draws owes to slopes that happened not to cancel
+    is taken off (Stein's control variates). Where the conditional is nearly normal, little noise
+    is left.
+
     Args:
         layout: what the columns are.
+        schema: how they become scores.
         rows: how many there are.
         states: how many states will be shown.
     """
 
-    def __init__(self, layout: Layout, rows: int, states: int) -> None:
-        self.states = states
-        self.total = np.zeros((rows, len(layout.names)))
+    def __init__(self, layout: Layout, schema: Schema, rows: int, states: int) -> None:
+        self.layout, self.states = layout, states
+        self.found = np.zeros((rows, len(layout.names)))
         self.votes = {p: np.zeros((rows, n)) for p, n in _voted(layout).items()}
+        self.low, self.high = schema.range
 
-    def watch(self, rows: slice, state: int, tables: Array) -> None:
-        """Take in one state's tables `(rows, chains, columns)`."""
-        if state == 0:
+    def watch(self, shown: Shown) -> None:
+        """Take in one state."""
+        rows, tables, slopes = shown.rows, shown.tables, shown.slopes
+        if shown.state == 0:
             # Rows that did not fit into memory come again.
-            for counted in (self.total, *self.votes.values()):
+            for counted in self.votes.values():
                 counted[rows] = 0
-        self.total[rows] += tables.mean(1)
+            self.sums = _Sums(tables.mean(1), slopes.shape[2])
+        self.sums.add(tables, slopes)
         for place, counted in self.votes.items():
             counted[rows] += _counts(tables[:, :, place], counted.shape[1])
+        if shown.state == self.states - 1:
+            self.found[rows] = np.clip(self.sums.mean(), self.low, self.high)
 
     def table(self) -> Array:
         """Return the reduced table."""
-        found = self.total / self.states
+        found = self.found.copy()
+        for place, kind in enumerate(self.layout.kinds):
+            if kind == "ordinal":
+                found[:, place] = np.round(found[:, place])
         for place, counted in self.votes.items():
             found[:, place] = counted.argmax(1)
         return found
+
+
+class _Sums:
+    """Moments of rows' values and slopes, over states and chains."""
+
+    def __init__(self, origin: Array, slopes: int) -> None:
+        rows, columns = origin.shape
+        # About the first state, so that a large offset takes no digits.
+        self.origin, self.count = origin, 0
+        self.value, self.slope = np.zeros((rows, columns)), np.zeros((rows, slopes))
+        self.both, self.square = np.zeros((rows, slopes, columns)), np.zeros((rows, slopes, slopes))
+
+    def add(self, values: Array, slopes: Array) -> None:
+        """Take in `(rows, chains, columns)` and `(rows, chains, slopes)`."""
+        off, turned = values - self.origin[:, None], slopes.swapaxes(1, 2)
+        self.count += values.shape[1]
+        self.value += off.sum(1)
+        self.slope += slopes.sum(1)
+        self.both += turned @ off
+        self.square += turned @ slopes
+
+    def mean(self) -> Array:
+        """Return the values' mean, less what slopes explain."""
+        value, slope = self.value / self.count, self.slope / self.count
+        both = self.both / self.count - slope[:, :, None] * value[:, None]
+        square = self.square / self.count - slope[:, :, None] * slope[:, None]
+        weights = np.linalg.solve(square + RIDGE * np.eye(square.shape[1]), both)
+        return self.origin + value - (slope[:, None] @ weights)[:, 0]
 
 
 def median(layout: Layout, drawn: Array) -> Array:

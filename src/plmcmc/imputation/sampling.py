@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,11 +22,28 @@ from plmcmc.rng import Block, Streams
 from plmcmc.target import TableTarget
 
 Array = NDArray[np.float64]
-Watch = Callable[[slice, int, Array], None]
-"""Told some rows, the number of a kept state, and its tables `(rows, places, columns)` of codes.
 
-Rows that did not fit into memory at once come again, in parts, from state 0 on.
-"""
+
+class Shown(NamedTuple):
+    """A kept state of some rows.
+
+    Rows that did not fit into memory at once come again, in parts, from state 0 on.
+
+    Attributes:
+        rows: which.
+        state: its number.
+        tables: codes, `(rows, places, columns)`.
+        slopes: of the log-density along each coordinate `(rows, places, scores)`; 0 along those
+            that mean nothing.
+    """
+
+    rows: slice
+    state: int
+    tables: Array
+    slopes: Array
+
+
+Watch = Callable[[Shown], None]
 # Steps are tuned to this acceptance, from and to at most these angles.
 ACCEPTANCE, FIRST_STEP, LARGEST_STEP = 0.8, 0.5, 1.0
 # Rows worked on at once, at most: what is in use then stays close to the processor.
@@ -93,8 +110,9 @@ class Walk:
         kernel, state = _begun(target, self.places, self.burn_in, start)
         schedule = Schedule(0, self.states, self.thin)
         halves = convergence.of(rows, reference.free)
-        shown = _Shown(schedule, self.model, self.places, rows, watch, halves)
-        run(kernel, state, steps, schedule.steps, recorders=(shown,))
+        moving = (reference.low < reference.high)[:, None].cpu().numpy()
+        recorder = _Show(schedule, self.model, self.places, rows, moving, watch, halves)
+        run(kernel, state, steps, schedule.steps, recorders=(recorder,))
 
     def _rows_at_once(self) -> int:
         width = self.model.schema.width
@@ -124,13 +142,14 @@ def _begun(
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _Show:
     """A recorder that keeps nothing: it decodes the scheduled states and shows them."""
 
     schedule: Schedule
     model: TableModel
     places: int
     rows: slice
+    moving: NDArray[np.bool_]
     watch: Watch
     halves: Halves
 
@@ -141,7 +160,9 @@ class _Shown:
         if place is not None:
             self.halves.add(place, state.completion)
             found = self.model.schema.table(state.completion.double().cpu().numpy())
-            self.watch(self.rows, place, found.reshape(-1, self.places, found.shape[1]))
+            slopes = state.gradient.double().cpu().numpy()
+            tables, slopes = (a.reshape(-1, self.places, a.shape[1]) for a in (found, slopes))
+            self.watch(Shown(self.rows, place, tables, slopes * self.moving))
 
     def tensors(self) -> dict[str, Tensor]:
         """Return nothing."""

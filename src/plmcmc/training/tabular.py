@@ -24,13 +24,13 @@ from plmcmc.target import TableTarget
 from plmcmc.training.gaussian import Gaussian
 from plmcmc.training.moments import moments_of
 from plmcmc.training.references import References
-from plmcmc.training.validation import Course, Hidden
+from plmcmc.training.validation import WINDOW, Course, Hidden
 
 GRADIENT_CLIP = 10.0
 # Trajectories begin with this angle, and each update corrects it towards this acceptance.
 FIRST_STEP, ACCEPTANCE, GAIN = 0.5, 0.8, 0.05
 # Chains that a validation looks at, about.
-VALIDATED = 4096
+VALIDATED = 8192
 # Numbers in the matrices of all rows, half a gigabyte.
 MATRIX_NUMBERS = 2**26
 # Of the triangular layer, which starts where it should be.
@@ -144,7 +144,10 @@ class TableEM:
         values = 0 if self.hidden is None else len(self.hidden.rows)
         scores = torch.full((1 + self.rounds, values), torch.nan, dtype=torch.float64)
         state = EMState(position, log_step, scores, torch.zeros((), dtype=torch.int64))
-        self._validate(state, streams.generators[0])
+        if self.hidden is not None:
+            # As often as later scores are averaged over: what training is worth is measured by it.
+            many = [self._scored(state, streams.generators[0]) for _ in range(WINDOW)]
+            scores[0] = torch.stack(many).mean(0)
         return state
 
     def step(self, state: EMState, streams: Streams) -> tuple[EMState, EMInfo]:
@@ -205,9 +208,19 @@ class TableEM:
         return state._replace(log_step=log_step), now.completion, accepted
 
     def _validate(self, state: EMState, source: Generator) -> float:
-        """Move the chains of rows with hidden values, score what they hold, and keep the best."""
+        """Score the hidden values, and keep the flow if it never did better."""
         if self.hidden is None:
             return math.nan
+        validation = -(-int(state.update) // self.round_length)
+        state.scores[validation] = self._scored(state, source)
+        course = Course(state.scores.numpy())
+        if course.best == validation:
+            self.best.load_state_dict(self.averaged.state_dict())
+        return float(course.means[-1])
+
+    def _scored(self, state: EMState, source: Generator) -> Tensor:
+        """Move the chains of rows with hidden values, and score what they hold."""
+        assert self.hidden is not None
         rows = torch.as_tensor(self.hidden.rows)
         members, columns = self.flow.members, self.flow.features
         chains = min(self.chains, max(1, VALIDATED // (len(rows) * members)))
@@ -218,13 +231,7 @@ class TableEM:
             now = differentiated(target, state.position[places].reshape(-1, columns))
             now, _ = kernel.step(now, Streams([source], [len(now.position)]))
             state.position[places] = now.position.reshape(-1, members, columns)
-        validation = -(-int(state.update) // self.round_length)
-        found = self.hidden.scores(now.completion.double().numpy())
-        state.scores[validation] = torch.as_tensor(found)
-        course = Course(state.scores.numpy())
-        if course.best == validation:
-            self.best.load_state_dict(self.averaged.state_dict())
-        return float(course.means[-1])
+        return torch.as_tensor(self.hidden.scores(now.completion.double().numpy()))
 
     def _maximise(self, scores: Tensor, source: Generator) -> Tensor:
         noise = torch.randn(scores.shape, generator=source, dtype=scores.dtype)
