@@ -8,6 +8,7 @@ a column that is nearly always 0, would put a spike into the middle of a normal.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -82,6 +83,23 @@ class Marginal:
         """Return one score for each value, of a tie the middle of its probabilities."""
         before, after = ndtr(self.low), ndtr(self.high)
         return np.interp(values, self.atoms, ndtri((before + after) / 2))
+
+    def log_slope(self, values: Array) -> Array:
+        """Return the log of d score / d value; 0 where a value has an interval, or is missing.
+
+        Over the nearest values seen, the square root of their number on either side: from one to
+        the next it would be mostly noise.
+        """
+        last, reach = len(self.atoms) - 1, math.isqrt(len(self.atoms))
+        if last == 0:
+            return np.zeros_like(values)
+        inside = np.clip(np.nan_to_num(values), self.atoms[0], self.atoms[-1])
+        right = np.searchsorted(self.atoms, inside, side="left")
+        tied = (self.atoms[right] == inside) & (self.low[right] < self.high[right])
+        before, after = np.maximum(right - reach, 0), np.minimum(right + reach, last)
+        middle = self.middle(self.atoms)
+        slope = (middle[after] - middle[before]) / (self.atoms[after] - self.atoms[before])
+        return np.where(tied | np.isnan(values), 0.0, np.log(slope))
 
     def values(self, scores: Array) -> Array:
         """Return the values of scores: flat over a tie, linear between, within what was seen."""

@@ -173,6 +173,15 @@ class Schema:
         parts = [c.regions(values) for c, values in zip(self.columns, table.T, strict=True)]
         return Regions(*(np.concatenate(ends, 1) for ends in zip(*parts, strict=True)))
 
+    def log_slope(self, table: Array) -> Array:
+        """Return the log of d scores / d values of a table's rows, over values with a density."""
+        parts = [
+            column.marginal.log_slope(values)
+            for column, values in zip(self.columns, table.T, strict=True)
+            if isinstance(column, Numbers)
+        ]
+        return np.sum(parts, axis=0) if parts else np.zeros(len(table))
+
     def table(self, scores: Array) -> Array:
         """Return the table of scores `(rows, width)`."""
         ends = np.cumsum([column.width for column in self.columns])

@@ -93,7 +93,8 @@ class Walk:
                 rows = slice(blocks[0].start, blocks[-1].stop)
                 self._chunk(table[rows], blocks, watch, convergence)
 
-            in_chunks(len(table), self._rows_at_once(), work, lambda rows: report(rows, ""))
+            chunk = rows_per_chunk(self.model, self.places)
+            in_chunks(len(table), chunk, work, lambda rows: report(rows, ""))
         return convergence
 
     def _chunk(
@@ -114,11 +115,12 @@ class Walk:
         recorder = _Show(schedule, self.model, self.places, rows, moving, watch, halves)
         run(kernel, state, steps, schedule.steps, recorders=(recorder,))
 
-    def _rows_at_once(self) -> int:
-        width = self.model.schema.width
-        numbers = self.places * width * 32 + 8 * width**2
-        fit = rows_at_once(numbers, self.model.flow.mean)
-        return fit if self.model.flow.mean.is_cuda else min(fit, CPU_ROWS)
+
+def rows_per_chunk(model: TableModel, places: int) -> int:
+    """Return how many rows to work on at once, with so many chains each."""
+    width = model.schema.width
+    fit = rows_at_once(places * width * 32 + 8 * width**2, model.flow.mean)
+    return fit if model.flow.mean.is_cuda else min(fit, CPU_ROWS)
 
 
 def _begun(

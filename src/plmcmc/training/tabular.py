@@ -54,7 +54,7 @@ class TableTraining:
         rows: how many rows to learn from, at most.
     """
 
-    updates: int = 2000
+    updates: int = 1500
     turns: int = 2
     batch: int = 256
     learning_rate: float = 3e-3

@@ -1,0 +1,81 @@
+"""How likely is what was seen? The log-likelihood of rows with holes, by annealed walkers.
+
+Walkers start from the Gaussian's conditional, whose volume is known, and are led to the flow's:
+each weighs an unbiased estimate of the probability of what is seen (Neal, 2001).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.special import ndtr
+
+from plmcmc.imputation.model import TableModel
+from plmcmc.imputation.sampling import rows_per_chunk
+from plmcmc.kernels import Hamiltonian, differentiated, table_moves
+from plmcmc.posterior.memory import in_chunks
+from plmcmc.rng import Block, Streams
+from plmcmc.target import Reference, TableTarget
+
+Array = NDArray[np.float64]
+# Walkers of each member, and stages from the Gaussian to the flow.
+WALKERS, STAGES = 4, 12
+STEP = 0.4
+
+
+def log_likelihood(model: TableModel, table: Array, seed: int) -> Array:
+    """Return `log p(what is seen)` of each row: density of continuous values, mass of all others.
+
+    The mixture's, in which every member has the same weight.
+    """
+    found = np.empty(len(table))
+    places = WALKERS * model.flow.members
+
+    def work(blocks: list[Block]) -> None:
+        rows = slice(blocks[0].start, blocks[-1].stop)
+        streams = Streams.of_blocks(seed, "likelihood", blocks, chains=places)
+        reference = model.references(table[rows]).of(torch.arange(rows.stop - rows.start))
+        with torch.no_grad():
+            weights = _annealed(TableTarget(model.flow, reference), places, streams)
+            scores = torch.logsumexp(weights, 1) - math.log(places) + _volume(reference)
+        found[rows] = scores.numpy()
+
+    in_chunks(len(table), rows_per_chunk(model, places), work, lambda rows: None)
+    return found + model.schema.log_slope(table)
+
+
+def _annealed(target: TableTarget, places: int, streams: Streams) -> Tensor:
+    """Return log-weights `(rows, places)` of the flow's density over the coordinates' own."""
+    low = target.reference.low
+    state = differentiated(target, streams.normal(low.repeat_interleave(places, 0)))
+    steps = torch.full((len(low),), STEP, dtype=torch.float64)
+    kernel = table_moves(target, steps).kernels[0]
+    assert isinstance(kernel, Hamiltonian)
+    log_weight = torch.zeros_like(state.log_density)
+    for before, share in pairwise(stage / STAGES for stage in range(STAGES + 1)):
+        own = -0.5 * state.position.square().sum(1, dtype=torch.float64)
+        log_weight = log_weight + (share - before) * (state.log_density - own)
+        if share < 1:
+            state, _ = replace(kernel, share=share).step(state, streams)
+    return log_weight.reshape(len(low), -1)
+
+
+def _volume(reference: Reference) -> Tensor:
+    """Return what coordinates leave out: the holes' volume, intervals' mass, constants."""
+    free, tied = reference.free, reference.tied
+    known = ~(free | tied)
+    roots = reference.root.diagonal(dim1=1, dim2=2).double()
+    low, high = reference.low.double(), reference.high.double()
+    # From the nearer tail, where probabilities are small numbers and not nearly 1.
+    upper = low > 0
+    mass = torch.where(upper, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
+    terms = torch.where(free, roots.clamp(min=1e-300).log(), 0.0)
+    terms = terms + torch.where(tied, mass.clamp(min=1e-300).log(), 0.0)
+    terms = terms - torch.where(known, 0.5 * low.square(), 0.0)
+    return terms.sum(1) + 0.5 * math.log(2 * math.pi) * (free | tied).sum(1)
