@@ -24,6 +24,7 @@ def test_what_is_loaded_fills_as_what_was_saved(saved):
     pd.testing.assert_frame_equal(loaded.transform(table), imputer.transform(table))
     assert (loaded.sample(table, 3) == imputer.sample(table, 3)).all()
     assert loaded.get_feature_names_out().tolist() == list(table.columns)
+    assert loaded.rows_ == len(table)
     assert {entry.name for entry in path.iterdir()} == {"config.json", "weights.safetensors"}
 
 

@@ -41,6 +41,7 @@ def save_imputer(imputer: Any, path: str | Path, *, overwrite: bool) -> Path:
         "statistic": imputer.statistic,
         "effort": asdict(imputer.effort_),
         "seed": imputer.seed_,
+        "rows": imputer.rows_,
         "columns": _columns(imputer.layout_),
         "named": hasattr(imputer, "feature_names_in_"),
         "flow": describe(model.flow),
@@ -77,6 +78,7 @@ def load_imputer(kind: type, path: str | Path) -> Any:
         schema = Schema(tuple(_column(n, c, tensors) for n, c in enumerate(columns)))
         imputer.model_ = TableModel(schema, gaussian, others, flow)
         imputer.seed_ = int(described["seed"])
+        imputer.rows_ = int(described["rows"])
         imputer.n_features_in_ = len(columns)
         if described["named"]:
             imputer.feature_names_in_ = np.array(imputer.layout_.names, dtype=object)

@@ -52,6 +52,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         layout_: what the columns are.
         model_: what was learned.
         seed_: of all that is drawn.
+        rows_: how many rows the table had that it was fitted to.
         convergence_: of the chains that `transform` last ran: `share` of the holes, and `rows`.
 
     Example:
@@ -83,6 +84,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     layout_: Layout
     model_: TableModel
     seed_: int
+    rows_: int
     convergence_: Convergence
 
     def fit(self, X: Any, y: Any = None) -> FlowImputer:
@@ -94,6 +96,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table = self._checked(X, reset=True)
         self.layout_ = Layout.of(table, self.types)
         codes = self.layout_.codes(table)
+        self.rows_ = len(codes)
         counts = [None if levels is None else len(levels) for levels in self.layout_.levels]
         schema = Schema.of(codes, self.layout_.names, self.layout_.kinds, counts)
         self.effort_, self.seed_ = effort, resumed_seed(self.checkpoint, self.random_state)
