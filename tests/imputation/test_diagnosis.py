@@ -55,6 +55,19 @@ def test_chains_that_crawl_are_told_of(gaussian, monkeypatch):
     assert imputer.convergence_.rows[np.isnan(x[np.isnan(x).any(1)]).sum(1) > 1].mean() < 0.5
 
 
+def test_progress_tells_of_the_last_rows(gaussian):
+    imputer, x = gaussian
+    imputer.transform(x)
+    found = imputer.convergence_
+    rows = found.rhat.shape[1]
+    assert found.words(rows).startswith("R-hat 1.0")
+    found.rhat[:, -256:][np.isfinite(found.rhat[:, -256:])] = 1.25
+    assert found.words(rows) == "R-hat 1.25, under 1.1: 0%"
+    # Where there are too few states to tell, nothing is said.
+    found.rhat[:] = np.nan
+    assert found.words(rows) == ""
+
+
 def test_figures_show_every_column_with_holes(gaussian, tmp_path):
     imputer, x = gaussian
     found = imputer.diagnose(x)

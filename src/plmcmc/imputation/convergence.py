@@ -12,6 +12,8 @@ from plmcmc.imputation.model import TableModel
 LIMIT = 1.1
 # Fewer states say nothing of convergence.
 LEAST_STATES = 20
+# Rows that a progress bar speaks of: all, after each chunk, would take longer and longer.
+RECENT = 256
 
 
 class Convergence:
@@ -46,6 +48,14 @@ class Convergence:
         """Which rows have all of their holes converged, in most of the members."""
         good = (self.rhat < LIMIT) | np.isnan(self.rhat)
         return good.all(2).mean(0) > 0.5
+
+    def words(self, done: int) -> str:
+        """Return how the last rows of those done have converged, for a progress bar."""
+        recent = self.rhat[:, max(0, done - RECENT) : done]
+        found = recent[~np.isnan(recent)]
+        if not found.size:
+            return ""
+        return f"R-hat {np.median(found):.2f}, under {LIMIT}: {(found < LIMIT).mean():.0%}"
 
     def of(self, rows: slice, free: Tensor) -> Halves:
         """Return where to add up the chains of some rows, whose holes are `free`."""

@@ -94,7 +94,7 @@ class Walk:
                 self._chunk(table[rows], blocks, watch, convergence)
 
             chunk = rows_per_chunk(self.model, self.places)
-            in_chunks(len(table), chunk, work, lambda rows: report(rows, ""))
+            in_chunks(len(table), chunk, work, lambda rows: report(rows, convergence.words(rows)))
         return convergence
 
     def _chunk(
