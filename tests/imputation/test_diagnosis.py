@@ -41,6 +41,16 @@ def test_a_gaussian_table_converges_and_its_intervals_cover(gaussian):
     assert found.summary().index.tolist() == ["0", "1", "2"]
 
 
+def test_draws_lead_with_states(gaussian):
+    """An index in brackets after a slice would put entries first, and chains would be none."""
+    imputer, x = gaussian
+    found = imputer.diagnose(x)
+    for place, drawn in enumerate(found.imputed):
+        assert drawn.shape == (EFFORT.states, np.isnan(x[:, place]).sum(), 8)
+        # Entries differ for what is known of them; one entry's draws only by chance.
+        assert drawn.mean((0, 2)).std() > 2 * drawn.mean((1, 2)).std()
+
+
 def test_chains_that_crawl_are_told_of(gaussian, monkeypatch):
     imputer, x = gaussian
     crawl = Turns((0.999,))

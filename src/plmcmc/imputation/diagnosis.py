@@ -103,7 +103,7 @@ def diagnosed(
         holes=missing.mean(0),
         rhat=np.array([_median(worst[:, missing[:, j], j]) for j in columns]),
         converged=np.array([_share(worst[:, missing[:, j], j] < LIMIT) for j in columns]),
-        ess=np.array([_ess(drawn[:, missing[:, j], :, j], effort) for j in columns]),
+        ess=np.array([_ess(drawn[..., j][:, missing[:, j]], effort) for j in columns]),
         coverage=np.array(
             [_right(again[..., j], table[:, j], hidden[:, j], layout.kinds[j]) for j in columns]
         ),
@@ -111,7 +111,7 @@ def diagnosed(
         kinds=layout.kinds,
         levels=layout.levels,
         observed=tuple(codes[~np.isnan(codes[:, j]), j] for j in columns),
-        imputed=tuple(drawn[:, missing[:, j], :, j] for j in columns),
+        imputed=tuple(drawn[..., j][:, missing[:, j]] for j in columns),
     )
 
 
