@@ -27,7 +27,7 @@ class Effort:
     training: TableTraining = field(default=TableTraining())
     chains: int = 2
     burn_in: int = 15
-    states: int = 40
+    states: int = 50
 
 
 EFFORTS = {
