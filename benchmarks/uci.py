@@ -21,8 +21,10 @@ from plmcmc.baselines import ForestImputer, GaussianImputer, MeanImputer
 from plmcmc.imputation import FlowImputer
 from plmcmc.statistics import coverage, crps, nmse
 
+CONVERGED: list[float] = []
 SETS = ("banknote", "breast", "concrete", "red-wine", "white-wine", "yeast")
 DRAWS = 100
+MICE_SETS = 25
 
 
 def main() -> None:
@@ -36,10 +38,16 @@ def main() -> None:
             table = np.where(missing, np.nan, truth)
             for method in arguments.methods:
                 began = time.process_time()
-                filled, drawn = METHODS[method](table, mask)
+                try:
+                    filled, drawn = METHODS[method](table, mask)
+                except ImportError as missing_package:
+                    print(f"{method}: left out, {missing_package}", flush=True)
+                    continue
                 line = {"set": name, "mask": mask, "method": method}
                 line |= scores(truth, missing, filled, drawn)
                 line["CPU seconds"] = round(time.process_time() - began, 1)
+                if CONVERGED:
+                    line["R-hat under 1.1"] = CONVERGED.pop()
                 print(json.dumps(line), flush=True)
 
 
@@ -60,11 +68,13 @@ def scores(truth, missing, filled, drawn) -> dict[str, float]:
 
 
 def flow(effort):
-    """Return our imputer at some effort."""
+    """Return our imputer at some effort; it also says which share of the holes converged."""
 
     def run(table, seed):
         imputer = FlowImputer(effort, random_state=seed, progress=False).fit(table)
-        return imputer.transform(table), imputer.sample(table, DRAWS)
+        filled = imputer.transform(table)
+        CONVERGED.append(round(imputer.convergence_.share, 3))
+        return filled, imputer.sample(table, DRAWS)
 
     return run
 
@@ -80,6 +90,17 @@ def iterative(table, seed):
     return IterativeImputer(random_state=seed, max_iter=30).fit_transform(table), None
 
 
+def mice(table, seed):
+    import miceforest
+    import pandas as pd
+
+    frame = pd.DataFrame(table, columns=[f"c{place}" for place in range(table.shape[1])])
+    kernel = miceforest.ImputationKernel(frame, num_datasets=MICE_SETS, random_state=seed)
+    kernel.mice(5)
+    drawn = np.stack([kernel.complete_data(k).to_numpy() for k in range(MICE_SETS)])
+    return drawn.mean(0), drawn
+
+
 METHODS = {
     "plmcmc fast": flow("fast"),
     "plmcmc": flow("default"),
@@ -88,6 +109,7 @@ METHODS = {
     "Gaussian EM": gaussian,
     "missForest": lambda table, seed: (ForestImputer(random_state=seed).fill(table), None),
     "IterativeImputer": iterative,
+    "miceforest": mice,
 }
 
 
