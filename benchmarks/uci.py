@@ -2,8 +2,10 @@
 
     python benchmarks/uci.py --data DIR/uci --masks 0 1 2 3 4
 
-NMSE by the paper's row formula and per entry, CRPS in deviations of the columns, coverage of 90%
-intervals, and CPU seconds. One thread.
+NMSE by the paper's row formula and per entry, CRPS in deviations of the columns (the fair one, that
+does not depend on the number of draws), coverage of 90% intervals, CPU seconds of fitting and
+drawing, and the share of holes that converged. One thread. A line for each run, then tables of
+means over the masks; `--read FILE ...` makes the tables of lines saved before.
 """
 
 from __future__ import annotations
@@ -25,10 +27,17 @@ CONVERGED: list[float] = []
 SETS = ("banknote", "breast", "concrete", "red-wine", "white-wine", "yeast")
 DRAWS = 100
 MICE_SETS = 25
+PAIRED = ("NMSE", "NMSE per entry", "NMSE of 25 draws", "CRPS")
+SCORES = (*PAIRED, "coverage", "R-hat under 1.1", "CPU seconds")
 
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.read:
+        texts = "\n".join(path.read_text() for path in arguments.read)
+        report([json.loads(text) for text in texts.splitlines() if text.startswith("{")])
+        return
+    lines = []
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     for name in arguments.sets:
@@ -49,6 +58,41 @@ def main() -> None:
                 if CONVERGED:
                     line["R-hat under 1.1"] = CONVERGED.pop()
                 print(json.dumps(line), flush=True)
+                lines.append(line)
+    report(lines)
+
+
+def report(lines) -> None:
+    """Print a table of means over masks for each score, and paired differences from ours."""
+    found = {(line["method"], line["set"], line["mask"]): line for line in lines}
+    methods = list(dict.fromkeys(method for method, _, _ in found))
+    sets = [name for name in SETS if any(own == name for _, own, _ in found)]
+    for score in SCORES:
+        print(f"\n| {score} | {' | '.join(sets)} |\n|{'---|' * (len(sets) + 1)}")
+        for method in methods:
+            cells = [_cell(found, methods[0], method, name, score) for name in sets]
+            if any(cells):
+                print(f"| {method} | {' | '.join(cells)} |")
+
+
+def _cell(found, ours, method, name, score) -> str:
+    """Return the mean, and in brackets how far it is from ours: mean and standard error, paired."""
+    own, first = (
+        {
+            mask: line[score]
+            for (m, s, mask), line in found.items()
+            if (m, s) == (who, name) and score in line
+        }
+        for who in (method, ours)
+    )
+    if not own:
+        return ""
+    text = f"{np.mean(list(own.values())):.4f}"
+    both = sorted(own.keys() & first.keys())
+    if method == ours or len(both) < 2 or score not in PAIRED:
+        return f"{text} ({len(own)})" if method == ours else text
+    gaps = np.array([own[mask] - first[mask] for mask in both])
+    return f"{text} ({gaps.mean():+.3f} ± {gaps.std(ddof=1) / len(gaps) ** 0.5:.3f})"
 
 
 def scores(truth, missing, filled, drawn) -> dict[str, float]:
@@ -62,7 +106,7 @@ def scores(truth, missing, filled, drawn) -> dict[str, float]:
     hidden, spread = drawn[:, missing], truth.std(0)[np.nonzero(missing)[1]]
     low, high = np.quantile(hidden, [0.05, 0.95], axis=0)
     found["NMSE of 25 draws"] = round(nmse(truth, drawn[:25].mean(0), missing), 4)
-    found["CRPS"] = round(float((crps(truth[missing], hidden) / spread).mean()), 4)
+    found["CRPS"] = round(float((crps(truth[missing], hidden, fair=True) / spread).mean()), 4)
     found["coverage"] = round(float(coverage(truth[missing], low, high)), 4)
     return found
 
@@ -115,7 +159,8 @@ METHODS = {
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="directory of the CSV files")
+    parser.add_argument("--data", type=Path, help="directory of the CSV files")
+    parser.add_argument("--read", type=Path, nargs="+", help="files of lines to make tables of")
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--masks", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     default = ["plmcmc", "mean", "Gaussian EM", "missForest", "IterativeImputer"]

@@ -25,12 +25,14 @@ class Convergence:
         states: how many states will be shown.
 
     Attributes:
-        rhat: `(members, rows, scores)`; NaN where nothing is missing.
+        rhat: `(members, rows, scores)`; NaN where nothing is missing. Without rows, if there are
+            too few states to tell.
     """
 
     def __init__(self, model: TableModel, rows: int, states: int) -> None:
         self.members, self.states = model.flow.members, states
-        self.rhat = np.full((self.members, rows, model.schema.width), np.nan, np.float32)
+        shape = (self.members, rows if self.checked else 0, model.schema.width)
+        self.rhat = np.full(shape, np.nan, np.float32)
 
     @property
     def checked(self) -> bool:
