@@ -43,7 +43,7 @@ def complete_digits(output: Path, seed: int, console: Console) -> dict[Path, str
     observed = np.ones_like(truth, dtype=bool)
     observed[:, 4:] = False
     console.print(
-        f"Hiding the lower half of {SHOWN} digits it has not seen, and drawing what it may be ...\n"
+        f"Hiding the lower half of {SHOWN} digits it has not seen; drawing what it may be ...\n"
     )
     draws = _sampled(fitted, truth, observed, seed)
     console.print(_table(draws))
@@ -55,7 +55,7 @@ def complete_digits(output: Path, seed: int, console: Console) -> dict[Path, str
     model = save(fitted.flow, output / "digits-flow", overwrite=True)
     drawn = draws.save(output / "digits-draws.safetensors")
     return {
-        picture: "truth, what was seen, five draws of each and their mean",
+        picture: "truth, seen, five draws of each, their mean",
         model: "the flow; plmcmc.load reads it",
         drawn: "all draws; plmcmc.Draws.load reads them",
     }

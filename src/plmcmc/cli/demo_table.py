@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.table import Table
 
 from plmcmc.baselines import ForestImputer, GaussianImputer, MeanImputer
 from plmcmc.chains import progress_bar
@@ -22,9 +23,9 @@ from plmcmc.imputation.convergence import LIMIT
 HIDDEN = 0.5
 COLUMNS = 10
 DRAWS = 100
-OURS = "plmcmc"
 # On 569 rows the default learns no more than this, in five times the time.
 EFFORT = "fast"
+OURS = f"plmcmc ({EFFORT})"
 TREES = 100
 
 Array = NDArray[np.float64]
@@ -51,11 +52,14 @@ def fill_table(output: Path, seed: int, console: Console) -> dict[Path, str]:
     imputer = FlowImputer(EFFORT, random_state=seed)
     ours = _trial(hiding, OURS, lambda table: _ours(imputer, table))
     trials = [*others, ours]
-    console.print()
-    console.print(score_table(trials))
-    console.print(_numbers_in_words(), *verdicts(trials), sep="\n")
+    console.print("", score_table(trials), _numbers_in_words(), "", sep="\n")
     written = _write(output, hiding, imputer, ours, seed)
-    console.print(_unchanged(hiding, output / "table-filled.csv"), _converged(imputer), sep="\n")
+    for words in (
+        *verdicts(trials),
+        _unchanged(hiding, output / "table-filled.csv"),
+        _converged(imputer),
+    ):
+        console.print(words)
     return written
 
 
@@ -106,21 +110,26 @@ def _hidden_in_words(hiding: Hiding) -> str:
     hidden = int(hiding.missing.sum())
     return (
         f"{rows} rows and {columns} columns of scikit-learn's breast cancer table: size, texture "
-        f"and shape of cell nuclei. Of {hiding.missing.size:,} values {hidden:,} are hidden, picked "
-        f"at random. Each method sees the rest alone, and fills in what it takes the hidden ones "
-        f"to be."
+        f"and shape of cell nuclei. Of {hiding.missing.size:,} values {hidden:,} are hidden, "
+        f"picked at random. Each method sees the rest alone, and fills in what it takes the hidden "
+        f"ones to be."
     )
 
 
-def _numbers_in_words() -> str:
-    return (
-        f"NMSE: squared error of what was filled in, in deviations of each column; 0 is perfect, "
-        f"the column's mean gets about 1.\n"
-        f"CRPS: error of {DRAWS} draws of each hidden value, taken together; it is low for draws "
-        f"that are near the truth, and no surer than they should be.\n"
-        f"In {LEVEL:.0%} interval: share of the hidden values that lie where {LEVEL:.0%} of their "
-        f"draws do; {LEVEL:.0%} is right. A method without draws cannot say (-)."
-    )
+def _numbers_in_words() -> Table:
+    told = {
+        "NMSE": "squared error of what was filled in, in deviations of each column: 0 is perfect, "
+        "the column's mean gets about 1",
+        "CRPS": f"error of {DRAWS} draws of each hidden value, taken together: low for draws that "
+        "are near it, and no surer than they should be",
+        f"in {LEVEL:.0%} interval": f"share of the hidden values that lie where {LEVEL:.0%} of "
+        f"their draws do: {LEVEL:.0%} is right",
+        "-": "a method without draws cannot say",
+    }
+    table = Table.grid(padding=(0, 2))
+    for name, words in told.items():
+        table.add_row(name, words)
+    return table
 
 
 def _write(
@@ -142,7 +151,7 @@ def _write(
 
 def _unchanged(hiding: Hiding, path: Path) -> str:
     """Compare what was written with what was seen, and say so."""
-    read = pd.read_csv(path, float_precision="round_trip").to_numpy()
+    read = np.loadtxt(path, delimiter=",", skiprows=1)
     seen = ~hiding.missing
     if not np.array_equal(read[seen], hiding.truth.to_numpy()[seen]):
         raise RuntimeError(f"{path} differs from what was seen: this is a bug, please report it")
@@ -150,4 +159,5 @@ def _unchanged(hiding: Hiding, path: Path) -> str:
 
 
 def _converged(imputer: FlowImputer) -> str:
-    return f"{imputer.convergence_.share:.0%} of the chains' holes converged (R-hat under {LIMIT})."
+    share = imputer.convergence_.share
+    return f"Chains have converged (R-hat under {LIMIT}) for {share:.0%} of the hidden values."
