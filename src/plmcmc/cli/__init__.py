@@ -53,10 +53,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser(
         "demo",
-        help="train a small flow on 8x8 digits, hide half of some, draw completions",
-        description="Train a small flow on scikit-learn's 8x8 digits, hide half of each of some "
-        "digits it has not seen, draw completions, and write a picture. No download; about a "
-        "minute on two cores.",
+        help="fill a table beside other methods, then complete digits, on data that comes along",
+        description="Hide half of a table (scikit-learn's breast cancer, ten columns), fill it, "
+        "and compare with the truth and with other methods. Then train a small flow on 8x8 digits, "
+        "hide half of each of some it has not seen, and draw completions. Writes tables, models "
+        "and pictures. No download; one to two minutes on two cores.",
     )
     demo.add_argument(
         "-o", "--output", default="plmcmc-demo", metavar="DIR", help="where to write (%(default)s)"
