@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import plmcmc.imputation.model
-from plmcmc.cli import impute, main
+from plmcmc.cli import main
 from toy_tables import TINY, mixed, with_holes
 
 ROWS = 40
@@ -99,8 +99,9 @@ class TestText:
 
     def test_to_the_character(self, tmp_path):
         """Quotes that were not needed, number formats, blank lines, line ends, byte order mark."""
-        lines = ["x,y,z", '"1.50",1e3,"a"', ".5,-2,b", '007.0,NA,""', "+4.,  3,a", "2,5,b"] * 1
-        before = "\ufeff" + "\r\n".join(lines) + "\r\n\r\n"
+        lines = ["x,y,z", '"1.50",1e3,"a"', ".5,-2,b", '007.0,NA,""', "+4.,  3,a", "2,5,b"]
+        more = ["1.25,3.5,a", "2.,3,b", "0.5,-1,a", "1e1,4,b", "3,1.0,a"]
+        before = "\ufeff" + "\r\n".join(lines + more) + "\r\n\r\n"
         path = tmp_path / "data.csv"
         path.write_bytes(before.encode())
         after = filled(path, tmp_path / "out.csv").decode()
@@ -124,7 +125,7 @@ class TestText:
 
     def test_no_newline_at_the_end(self, tmp_path):
         path = tmp_path / "data.csv"
-        path.write_text("x,y\n1.5,2\n2.5,\n3.5,4\n1.5,2")
+        path.write_text("x,y\n" + "1.5,2\n2.5,\n3.5,4\n" * 4 + "1.5,2")
         assert not filled(path, tmp_path / "out.csv").endswith(b"\n")
 
     def test_other_markers(self, tmp_path):
@@ -218,7 +219,7 @@ class TestParquet:
         assert float(table[3][0]) >= 0.5
 
     def test_what_cannot_be_imputed_passes(self, tmp_path, capsys):
-        table = pa.table({"x": [1.5, None, 2.5, 1.0], "tags": [["a"], [], None, ["b"]]})
+        table = pa.table({"x": [1.5, None, 2.5, 1.0] * 3, "tags": [["a"], [], None, ["b"]] * 3})
         pq.write_table(table, tmp_path / "data.parquet")
         filled(tmp_path / "data.parquet", tmp_path / "out.parquet")
         assert pq.read_table(tmp_path / "out.parquet").column("tags") == table.column("tags")
@@ -269,7 +270,8 @@ class TestModels:
         new.write_text("size,count,colour,code\n1,,pink,007\n")
         assert run("impute", new, "-o", tmp_path / "o.csv", "--model", model) == 2
         told = capsys.readouterr().err
-        assert f"{new} (rows of data counted from 0): column 'colour' holds 'pink' at row 0" in told
+        assert f"{new}, line 2, column 'colour': expected one of the model's values" in told
+        assert "'blue, dark', 'green', 'red'; got 'pink'. Correct it" in told
 
     def test_shown(self, data, tmp_path, capsys):
         model = self.fitted(data, tmp_path / "model")
@@ -442,23 +444,3 @@ class TestBadInput:
         # As root everything can be written to.
         monkeypatch.setattr(os, "access", lambda *_: False)
         assert "cannot be written to" in self.refused(capsys, tmp_path, data)
-
-
-class TestInterrupted:
-    @pytest.mark.parametrize("place", ["_fitted", "_imputed"])
-    def test_nothing_is_left(self, place, data, tmp_path, monkeypatch, capsys):
-        def interrupt(*_):
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(impute, place, interrupt)
-        assert run("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast") == 130
-        assert os.listdir(tmp_path) == ["data.csv"]
-        assert capsys.readouterr().err == "plmcmc: interrupted\n"
-
-    def test_while_writing(self, data, tmp_path, monkeypatch):
-        def interrupt(*_):
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(os, "replace", interrupt)
-        assert run("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast") == 130
-        assert os.listdir(tmp_path) == ["data.csv"]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from plmcmc import __version__
+from plmcmc.cli.table_options import Commands, add_fit, add_impute, add_info
 
 USAGE_ERROR = 2
 
@@ -19,6 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, or 2 for input it cannot work with.
 
     1 is for what is found wanting: a sampler that is not calibrated, a memory that is too small.
+    130 is for Ctrl-C, as shells have it.
     """
     arguments = _parser().parse_args(argv)
     try:
@@ -29,28 +30,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print(f"plmcmc: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("plmcmc: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"plmcmc: {str(error) or 'interrupted'}", file=sys.stderr)
         return 130
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="plmcmc",
-        description="Exact conditional sampling from normalizing flows.",
+        description="Fill the holes of tables, and draw exactly from what flows expect there.",
         epilog="As a library: draws = plmcmc.condition(flow, x).sample(). See the README.",
     )
     parser.add_argument("--version", action="version", version=f"plmcmc {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
     _add_calibrate(commands)
-    _add_impute(commands)
-    _add_fit(commands)
-    _add_info(commands)
+    add_impute(commands)
+    add_fit(commands)
+    add_info(commands)
     return parser
 
 
-def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_demo(commands: Commands) -> None:
     demo = commands.add_parser(
         "demo",
         help="fill a table beside other methods, then complete digits, on data that comes along",
@@ -68,26 +69,14 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def _run_demo(arguments: argparse.Namespace) -> int:
     from plmcmc.cli.demo import demo
+    from plmcmc.cli.threads import one_thread
 
-    with _one_thread():
+    with one_thread():
         demo(arguments.output, arguments.seed)
     return 0
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Small batches run no faster on more threads, and far slower where cores are shared."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_calibrate(commands: Commands) -> None:
     calibrate = commands.add_parser(
         "calibrate",
         help="test that a sampler draws from a flow's own conditionals",
@@ -124,103 +113,3 @@ def _run_calibrate(arguments: argparse.Namespace) -> int:
     if arguments.picture:
         found.plot(arguments.picture)
     return 0 if found.passed else 1
-
-
-def _add_impute(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    impute = commands.add_parser(
-        "impute",
-        help="fill the holes of tables in CSV, TSV or Parquet files",
-        description="Fill the holes of tables: by a saved model, or by one fitted to all of DATA. "
-        "What is there stays as it is, to the character. Identifiers, dates, free text and "
-        "excluded columns pass through untouched; --types says otherwise.",
-    )
-    _add_data(impute)
-    add = impute.add_argument
-    add("-o", "--output", required=True, metavar="OUT", help="a file; of several DATA, a directory")
-    add("--model", help="a directory written by plmcmc fit; its columns are filled, others pass")
-    add(
-        "--draws",
-        type=int,
-        metavar="N",
-        help="write N tables filled at random, for multiple imputation: OUT-1.csv, OUT-2.csv, ...",
-    )
-    add(
-        "--statistic",
-        choices=("mean", "median", "draw"),
-        help="what to fill in (mean, or the model's)",
-    )
-    _add_fitting(impute)
-    impute.set_defaults(command=_run_impute)
-
-
-def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    fit = commands.add_parser(
-        "fit",
-        help="learn from tables, and save the model for plmcmc impute --model",
-        description="Learn from tables with holes, and save the model for plmcmc impute --model.",
-    )
-    _add_data(fit)
-    fit.add_argument("-o", "--output", required=True, metavar="MODEL", help="a new directory")
-    _add_fitting(fit)
-    fit.set_defaults(command=_run_fit)
-
-
-def _add_info(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    info = commands.add_parser(
-        "info", help="show what a saved model holds", description="Show what a saved model holds."
-    )
-    info.add_argument("model", metavar="MODEL", help="a directory written by plmcmc fit")
-    info.set_defaults(command=_run_info)
-
-
-def _add_data(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "data", nargs="+", metavar="DATA", help=".csv, .tsv (.gz or not) or .parquet"
-    )
-
-
-def _add_fitting(command: argparse.ArgumentParser) -> None:
-    """Add what is said of tables and of fitting."""
-    add = command.add_argument
-    add("--seed", type=int, help="random seed (0, or the model's)")
-    add(
-        "--effort",
-        choices=("fast", "default", "thorough"),
-        help="how much work to put in (default)",
-    )
-    add(
-        "--na-values",
-        nargs="+",
-        default=[],
-        metavar="WORD",
-        help="words that mark a hole, beside an empty cell, NA, N/A, NaN, nan, null, None and ?",
-    )
-    add(
-        "--types",
-        metavar="JSON",
-        help='a file with kinds of columns, such as {"age": "integer"}: continuous, integer, '
-        "ordinal, boolean or categorical",
-    )
-    add("--exclude", nargs="+", default=[], metavar="COLUMN", help="columns to leave alone")
-    add("--overwrite", action="store_true", help="replace what is there")
-
-
-def _run_impute(arguments: argparse.Namespace) -> int:
-    from plmcmc.cli.impute import impute
-
-    impute(arguments)
-    return 0
-
-
-def _run_fit(arguments: argparse.Namespace) -> int:
-    from plmcmc.cli.impute import fit
-
-    fit(arguments)
-    return 0
-
-
-def _run_info(arguments: argparse.Namespace) -> int:
-    from plmcmc.cli.impute import info
-
-    info(arguments.model)
-    return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,9 +55,14 @@ def plan_of_tables(tables: Sequence[Table], arguments: Namespace) -> Plan:
             raise ValueError(f"{option} names columns {unknown}; the table has {names}")
     kinds, passed, levels = {}, {}, {}
     for name in names:
-        found = types.get(name) or _decided(tables, name)
+        empty = all(table.holes(name) == table.rows for table in tables)
         if name in arguments.exclude:
             found = PassThrough("excluded")
+        elif empty:
+            _check_not_wanted(types, name, tables)
+            found = PassThrough("nothing in it to learn from")
+        else:
+            found = types.get(name) or _decided(tables, name)
         if isinstance(found, PassThrough):
             passed[name] = found.reason
         else:
@@ -76,6 +81,34 @@ def plan_of_model(imputer: FlowImputer, tables: Sequence[Table]) -> Plan:
     )
     others = [name for name in tables[0].names if name not in layout.names]
     return Plan(known, dict.fromkeys(others, "not in the model"))
+
+
+def check_levels(known: Kinds, table: Table, frame: pd.DataFrame) -> None:
+    """Refuse a level that a model has not seen.
+
+    Raises:
+        ValueError: naming where it stands, and what the model knows.
+    """
+    for name, levels in known.levels.items():
+        if levels is None:
+            continue
+        unseen = ~(frame[name].isin(levels) | frame[name].isna()).to_numpy()
+        if unseen.any():
+            row = int(unseen.argmax())
+            listed = ", ".join(map(repr, levels[:10])) + ", ..." * (len(levels) > 10)
+            raise ValueError(
+                f"{table.path}, {table.place(row)}, column {name!r}: expected one of the model's "
+                f"values, {listed}; got {frame[name].iloc[row]!r}. Correct it, mark it missing "
+                f"with --na-values, or fit a model to rows that have it"
+            )
+
+
+def _check_not_wanted(types: Mapping[str, str], name: str, tables: Sequence[Table]) -> None:
+    if name in types:
+        raise ValueError(
+            f"{tables[0].path}, column {name!r}: expected values to learn from, as --types says it "
+            f"is {types[name]}; all are missing. Leave it out of --types, and it passes through"
+        )
 
 
 def _types(path: str | None) -> dict[str, str]:
@@ -97,8 +130,6 @@ def _types(path: str | None) -> dict[str, str]:
 
 
 def _decided(tables: Sequence[Table], name: str) -> str | PassThrough:
-    if not any(table.holes(name) < table.rows for table in tables):
-        return PassThrough("nothing in it to learn from")
     texts = [table for table in tables if isinstance(table, TextTable)]
     if texts:
         return _decided_text(texts, name)
@@ -164,7 +195,7 @@ def _refuse_text(tables: Sequence[TextTable], name: str) -> None:
         for row, word in enumerate(table.words(name)):
             if word is not None and not NUMBER.fullmatch(word.strip()):
                 raise ValueError(
-                    f"{table.path}, line {table.line(row)}, column {name!r}: expected a number, as "
+                    f"{table.path}, {table.place(row)}, column {name!r}: expected a number, as "
                     f"nearly everywhere in this column; got {word!r}. Correct it, mark it missing "
                     f"with --na-values, or say with --types that the column is categorical"
                 )

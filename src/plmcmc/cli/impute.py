@@ -1,95 +1,62 @@
-"""`plmcmc impute`, `plmcmc fit` and `plmcmc info`: files with holes in, files without out."""
+"""`plmcmc impute`: files with holes in, files without out."""
 
 from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as Shown
 
-from plmcmc.cli.columns import Plan, plan_of_model, plan_of_tables
-from plmcmc.cli.kinds import Kinds
-from plmcmc.cli.request import check_directory, check_free, check_options, places_of
+from plmcmc.cli.columns import Plan, check_levels, plan_of_model, plan_of_tables
+from plmcmc.cli.fit import check_enough, fitted
+from plmcmc.cli.job import Filled, Found, Job, is_placing, part_of, working
+from plmcmc.cli.kinds import Flag
+from plmcmc.cli.report import Asked, report
+from plmcmc.cli.request import EFFORT, check_free, check_options, identity_of, places_of
+from plmcmc.cli.say import say, warnings_in_words
+from plmcmc.cli.summary import pooled, tell_converged, tell_filled, tell_passed
 from plmcmc.cli.tables import Table, read_tables, write_files
-from plmcmc.data import DataError
 from plmcmc.imputation import EFFORTS, FlowImputer
-
-SEED = 0
+from plmcmc.imputation.convergence import LEAST_STATES
 
 
 def impute(arguments: Namespace) -> None:
     """Fill the holes of files with tables, by a saved model or one fitted to all of them."""
     began = time.perf_counter()
     check_options(arguments)
-    paths = [Path(name) for name in arguments.data]
-    places = places_of(paths, Path(arguments.output), arguments.draws)
-    check_free([place for own in places for place in own], overwrite=arguments.overwrite)
+    paths, output = [Path(name) for name in arguments.data], Path(arguments.output)
+    places = [place for own in places_of(paths, output, arguments.draws) for place in own]
+    places += [Path(arguments.report)] if arguments.report else []
+    part = part_of(output, several=len(paths) > 1)
+    check_free(places, overwrite=arguments.overwrite or is_placing(part))
     imputer = _loaded(arguments) if arguments.model else None
     tables = read_tables(paths, arguments.na_values)
+    if arguments.flag is not None:
+        _check_flag(arguments, imputer, tables)
     plan = plan_of_model(imputer, tables) if imputer else plan_of_tables(tables, arguments)
-    _tell_passed(plan, tables)
-    holes = {n: sum(table.holes(n) for table in tables) for n in plan.known.kinds}
+    tell_passed(plan, tables)
     frames = [table.frame(plan.known) for table in tables]
-    if any(holes.values()):
-        imputer = imputer or _fitted(arguments, plan, frames)
-    else:
-        _say("Nothing to fill: no cell of the columns to fill is missing. Copying.")
-        imputer = None
-    written = _imputed(imputer, arguments.draws, plan.known, tables, frames)
-    write_files(
-        pair
-        for own, contents in zip(places, written, strict=True)
-        for pair in zip(own, contents, strict=True)
-    )
-    _tell_filled(plan, holes, sum(table.rows for table in tables))
-    for own in places:
-        _say(f"Written: {', '.join(map(str, own))}")
-    _say(f"{time.perf_counter() - began:.1f} s in all.")
-
-
-def fit(arguments: Namespace) -> None:
-    """Learn from files with tables, and save what was learned."""
-    began = time.perf_counter()
-    place = Path(arguments.output)
-    if place.exists() and not arguments.overwrite:
-        raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
-    check_directory(place.parent)
-    tables = read_tables([Path(name) for name in arguments.data], arguments.na_values)
-    plan = plan_of_tables(tables, arguments)
-    _tell_passed(plan, tables)
-    if not plan.known.kinds:
-        raise ValueError("expected a column to learn from; say with --types what they are")
-    imputer = _fitted(arguments, plan, [table.frame(plan.known) for table in tables])
-    imputer.save(place, overwrite=arguments.overwrite)
-    rows = sum(table.rows for table in tables)
-    _say(f"Learned {len(plan.known.kinds)} columns from {rows} rows.\nWritten: {place}")
-    _say(f"{time.perf_counter() - began:.1f} s in all.")
-
-
-def info(path: str) -> None:
-    """Print what a saved imputer holds."""
-    imputer = FlowImputer.load(path)
-    layout = imputer.layout_
-    shown = Shown(title=escape(path))
-    for name in ("column", "kind", "levels"):
-        shown.add_column(name)
-    for name, kind, levels in zip(layout.names, layout.kinds, layout.levels, strict=True):
-        words = [str(level) for level in levels or ()]
-        more = f" ... ({len(words)} in all)" if len(words) > 10 else ""
-        shown.add_row(escape(name), kind, escape(", ".join(words[:10]) + more))
-    Console().print(shown)
-    effort = imputer.effort_
-    named = next((name for name, known in EFFORTS.items() if known == effort), "custom")
-    _say(
-        f"effort: {named}\nmembers: {effort.members}\nseed: {imputer.seed_}\n"
-        f"statistic: {imputer.statistic}"
-    )
+    holes = {n: sum(table.holes(n) for table in tables) for n in plan.known.kinds}
+    _check(imputer, plan, tables, frames, holes=any(holes.values()))
+    identity = identity_of("impute", arguments)
+    with warnings_in_words(), working(part, identity, overwrite=arguments.overwrite) as job:
+        learned = cache(lambda: imputer or fitted(arguments, plan, frames, job))
+        done = _done(job, learned, arguments, plan, tables, frames)
+        contents = [content for own in done for content in own.contents]
+        if arguments.report:
+            say("Looking at what was drawn, for the report.")
+            asked, found = Asked(arguments, plan, tables, frames), pooled([o.found for o in done])
+            contents.append(report(asked, found, learned() if found.holes else None).encode())
+        job.place()
+        write_files(zip(places, contents, strict=True))
+    tell_filled(plan, holes, sum(table.rows for table in tables))
+    tell_converged([own.found for own in done])
+    say("\n".join(f"Written: {place}" for place in places))
+    say(f"{time.perf_counter() - began:.1f} s in all.")
 
 
 def _loaded(arguments: Namespace) -> FlowImputer:
@@ -101,79 +68,87 @@ def _loaded(arguments: Namespace) -> FlowImputer:
     return imputer
 
 
-def _fitted(arguments: Namespace, plan: Plan, frames: Sequence[pd.DataFrame]) -> FlowImputer:
-    imputer = FlowImputer(
-        arguments.effort or "default",
-        statistic=getattr(arguments, "statistic", None) or "mean",
-        types=dict(plan.known.kinds),
-        random_state=SEED if arguments.seed is None else arguments.seed,
-    )
-    return imputer.fit(frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True))
+def _check_flag(arguments: Namespace, imputer: FlowImputer | None, tables: Sequence[Table]) -> None:
+    """Refuse a flag that could not be told, or not be added."""
+    effort = imputer.effort_ if imputer else EFFORTS[arguments.effort or EFFORT]
+    if effort.states < LEAST_STATES:
+        whose = "the model's effort" if imputer else f"--effort {arguments.effort}"
+        raise ValueError(
+            f"--flag tells what has converged, and {whose} runs too few steps to tell: choose "
+            f"--effort default or thorough{' when fitting' * bool(imputer)}"
+        )
+    if imputer and imputer.statistic == "draw":
+        raise ValueError(
+            "--flag is told by chains that run on, and the model draws one state of each: ask for "
+            "--statistic mean or median"
+        )
+    for table in tables:
+        if arguments.flag in table.names:
+            raise ValueError(
+                f"{table.path}: --flag {arguments.flag} is to add a column, and there is one of "
+                f"that name: choose another"
+            )
 
 
-def _imputed(
+def _check(
     imputer: FlowImputer | None,
-    draws: int | None,
-    known: Kinds,
+    plan: Plan,
     tables: Sequence[Table],
     frames: Sequence[pd.DataFrame],
-) -> list[list[bytes]]:
-    """Return the contents of the files to write for each table; copies, if there is no imputer."""
+    *,
+    holes: bool,
+) -> None:
+    """Refuse before the work what could not be filled."""
+    if imputer is not None:
+        for table, frame in zip(tables, frames, strict=True):
+            check_levels(plan.known, table, frame)
+    elif holes:
+        check_enough(plan, tables)
+    if not holes:
+        say("Nothing to fill: no cell of the columns to fill is missing. Copying.")
+
+
+def _done(
+    job: Job,
+    learned: Callable[[], FlowImputer],
+    arguments: Namespace,
+    plan: Plan,
+    tables: Sequence[Table],
+    frames: Sequence[pd.DataFrame],
+) -> list[Filled]:
+    """Return the tables filled, those that are kept already as they are."""
     found = []
-    for table, frame in zip(tables, frames, strict=True):
-        with _named(table.path):
-            if imputer is None:
-                filled = [frame] * (draws or 1)
-            else:
-                filled = imputer.complete(frame, draws) if draws else [imputer.transform(frame)]
-        found.append([table.filled(known, completed) for completed in filled])
+    for number, (table, frame) in enumerate(zip(tables, frames, strict=True)):
+        own = job.filled(number)
+        if own is None:
+            own = _filled(learned, arguments, plan, table, frame)
+            job.keep(number, own)
+        found.append(own)
     return found
 
 
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Say which file an imputer's message is about, and how it counts rows."""
-    try:
-        yield
-    except DataError as error:
-        raise ValueError(f"{path} (rows of data counted from 0): {error}") from None
-
-
-def _tell_passed(plan: Plan, tables: Sequence[Table]) -> None:
-    """Say which columns are left as they are, and why; refuse to work if those are all."""
-    left = {name: sum(table.holes(name) for table in tables) for name in plan.passed}
-    listed = ", ".join(
-        f"{name} ({reason}{_left(left[name])})" for name, reason in plan.passed.items()
-    )
-    if any(left.values()) and not plan.known.kinds:
-        raise ValueError(
-            f"expected a column to learn from; all would pass through untouched: {listed}. Say "
-            f"with --types what they are"
+def _filled(
+    learned: Callable[[], FlowImputer],
+    arguments: Namespace,
+    plan: Plan,
+    table: Table,
+    frame: pd.DataFrame,
+) -> Filled:
+    """Return what to write of one table; copies, if nothing of it is missing."""
+    missing, draws = frame.isna().to_numpy(), arguments.draws
+    rows, settled = missing.any(1), np.ones(len(missing), dtype=bool)
+    completed, found = [frame] * (draws or 1), Found(0, None, 0, None)
+    if rows.any():
+        imputer = learned()
+        completed = imputer.complete(frame, draws) if draws else [imputer.transform(frame)]
+        told = imputer.convergence_ if imputer.convergence_.checked else None
+        if told is not None:
+            settled[rows] = told.rows
+        found = Found(
+            int(rows.sum()),
+            None if told is None else int(told.rows.sum()),
+            int(missing.sum()),
+            None if told is None else told.share,
         )
-    if plan.passed:
-        _say(f"Passed through untouched: {listed}.")
-
-
-def _left(holes: int) -> str:
-    return f"; {holes} missing" if holes else ""
-
-
-def _tell_filled(plan: Plan, holes: Mapping[str, int], rows: int) -> None:
-    """Show what was filled, a line per column that had holes."""
-    if not any(holes.values()):
-        return
-    shown = Shown(title=f"{rows} rows, {sum(holes.values())} holes filled")
-    shown.add_column("column")
-    shown.add_column("kind")
-    shown.add_column("filled", justify="right")
-    shown.add_column("of rows", justify="right")
-    for name, count in holes.items():
-        if count:
-            share = f"{100 * count / rows:.1f}%"
-            shown.add_row(escape(name), plan.known.kinds[name], str(count), share)
-    Console().print(shown)
-
-
-def _say(text: str) -> None:
-    # Names of columns and files may look like markup; long lines are for the terminal to wrap.
-    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+    flag = None if arguments.flag is None else Flag(arguments.flag, settled.tolist())
+    return Filled([table.filled(plan.known, own, flag) for own in completed], found)

@@ -1,4 +1,4 @@
-"""Columns by their names: what they are, and that no two have one name."""
+"""Columns by their names: what they are, one to add, and that no two have one name."""
 
 from __future__ import annotations
 
@@ -18,6 +18,18 @@ class Kinds(NamedTuple):
 
     kinds: Mapping[str, str]
     levels: Mapping[str, Sequence[Any] | None]
+
+
+class Flag(NamedTuple):
+    """A column to add: of each row, whether its missing values have converged.
+
+    Attributes:
+        name: the column's.
+        rows: one for each row.
+    """
+
+    name: str
+    rows: Sequence[bool]
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:

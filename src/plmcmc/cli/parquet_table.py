@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from plmcmc.cli.kinds import Kinds, check_names
+from plmcmc.cli.kinds import Flag, Kinds, check_names
 
 # What a column of Parquet must be stored as to hold a kind; other kinds fit anywhere.
 STORED: dict[str, tuple[Callable[[Any], bool], ...]] = {
@@ -60,13 +62,21 @@ class ParquetTable:
 
     def holes(self, name: str) -> int:
         """Return how many cells of a column are missing."""
-        return int(self.series(name).isna().sum())
+        return int(self.missing(name).sum())
+
+    def missing(self, name: str) -> NDArray[np.bool_]:
+        """Return which cells of a column are missing."""
+        return self.series(name).isna().to_numpy()
+
+    def place(self, row: int) -> str:
+        """Return where a row is, in words."""
+        return f"row {row + 1}"
 
     def frame(self, known: Kinds) -> pd.DataFrame:
         """Return these columns.
 
         Raises:
-            ValueError: naming a column whose type cannot hold its kind.
+            ValueError: naming a column whose type cannot hold its kind, or an infinite value.
         """
         for name, kind in known.kinds.items():
             stored = self.table.schema.field(name).type
@@ -75,19 +85,39 @@ class ParquetTable:
                     f"{self.path}, column {name!r}: expected {kind} values; the file stores "
                     f"{stored}. Convert the column, or say with --types what it is"
                 )
+            if kind in ("continuous", "integer"):
+                self._check_finite(name)
         return pd.DataFrame({name: self.series(name) for name in known.kinds})
 
-    def filled(self, known: Kinds, frame: pd.DataFrame) -> bytes:
-        """Return the file with columns of a frame in place of those that had holes."""
+    def filled(self, known: Kinds, frame: pd.DataFrame, flag: Flag | None = None) -> bytes:
+        """Return the file with columns of a frame in place of those that had holes.
+
+        Args:
+            known: the columns.
+            frame: their values.
+            flag: a last column to add.
+        """
         table = self.table
         for name in known.kinds:
             if self.holes(name):
                 place = table.column_names.index(name)
                 field = table.schema.field(place)
                 table = table.set_column(place, field, _stored(frame[name].array, field.type))
+        if flag is not None:
+            table = table.append_column(flag.name, pa.array(flag.rows, pa.bool_()))
         buffer = io.BytesIO()
         pq.write_table(table, buffer)
         return buffer.getvalue()
+
+    def _check_finite(self, name: str) -> None:
+        values = self.series(name).to_numpy(dtype=np.float64, na_value=np.nan)
+        infinite = np.isinf(values)
+        if infinite.any():
+            row = int(infinite.argmax())
+            raise ValueError(
+                f"{self.path}, {self.place(row)}, column {name!r}: expected a finite number; got "
+                f"{values[row]}. Correct it, or leave it empty"
+            )
 
 
 def read_parquet(path: Path, na_values: Iterable[str] = ()) -> ParquetTable:

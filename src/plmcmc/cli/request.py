@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from plmcmc import __version__
 from plmcmc.cli.tables import form_of, suffix_of
+
+SEED = 0
+EFFORT = "default"
+STATISTIC = "mean"
 
 
 def check_options(arguments: Namespace) -> None:
@@ -19,11 +26,64 @@ def check_options(arguments: Namespace) -> None:
             f"--draws writes draws, and --statistic {arguments.statistic} asks for one table: "
             f"leave out one of them"
         )
+    check_seed(arguments.seed)
+    if arguments.report and Path(arguments.report).suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--report {arguments.report}: expected a name that ends in .html")
+    if arguments.flag is not None:
+        _check_flag(arguments)
     for option in ("effort", "types", "exclude"):
         if arguments.model and getattr(arguments, option):
             raise ValueError(
                 f"--{option} belongs to fitting, and --model is fitted already: leave it out"
             )
+
+
+def check_seed(seed: int | None) -> None:
+    """Refuse a seed that is none."""
+    if seed is not None and seed < 0:
+        raise ValueError(f"--seed must not be negative; got {seed}")
+
+
+def _check_flag(arguments: Namespace) -> None:
+    if not arguments.flag.strip():
+        raise ValueError("--flag needs a name for the column it adds; got none")
+    if arguments.draws or arguments.statistic == "draw":
+        asked = "--draws" if arguments.draws else "--statistic draw"
+        raise ValueError(
+            f"--flag is told by chains that run on, and {asked} takes one state of each: leave out "
+            f"--flag, or ask for --statistic mean or median"
+        )
+
+
+def identity_of(command: str, arguments: Namespace) -> dict[str, Any]:
+    """Return what makes a job this job: all that its output depends on."""
+    of = vars(arguments)
+    model = of.get("model")
+    found = {
+        "command": command,
+        "plmcmc": __version__,
+        "data": [[Path(name).name, _hash(Path(name))] for name in arguments.data],
+        "na-values": sorted(set(arguments.na_values)),
+        "seed": arguments.seed,
+    }
+    if model:
+        found["model"] = [_hash(path) for path in sorted(Path(model).iterdir()) if path.is_file()]
+    else:
+        found |= {
+            "seed": SEED if arguments.seed is None else arguments.seed,
+            "effort": arguments.effort or EFFORT,
+            "types": arguments.types and _hash(Path(arguments.types)),
+            "exclude": sorted(set(arguments.exclude)),
+        }
+    if command == "impute":
+        statistic = of["statistic"] or (None if model else STATISTIC)
+        found |= {"draws": of["draws"], "statistic": statistic, "flag": of["flag"]}
+    return found
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def places_of(paths: Sequence[Path], output: Path, draws: int | None) -> list[list[Path]]:

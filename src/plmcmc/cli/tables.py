@@ -85,11 +85,11 @@ def check_same(
 def write_files(files: Iterable[tuple[Path, bytes]]) -> None:
     """Write files, each whole or not at all, and none before all are ready to take their places."""
     ready = list(files)
-    staged = [place.with_name(f".{place.name}.{os.getpid()}.part") for place, _ in ready]
+    staged = [place.with_name(f".{place.name}.part") for place, _ in ready]
     try:
         for (place, content), temporary in zip(ready, staged, strict=True):
             place.parent.mkdir(parents=True, exist_ok=True)
-            packed = suffix_of(place).lower().endswith(".gz")
+            packed = place.name.lower().endswith(".gz")
             temporary.write_bytes(gzip.compress(content, mtime=0) if packed else content)
         for (place, _), temporary in zip(ready, staged, strict=True):
             os.replace(temporary, place)

@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from plmcmc.cli.kinds import Kinds, check_names
+from plmcmc.cli.kinds import Flag, Kinds, check_names
 
 MARKERS = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
+NEWLINE = re.compile(r"\r\n|\r|\n")
 BOOLEANS = {"true": True, "t": True, "yes": True, "y": True, "1": True}
 BOOLEANS |= {"false": False, "f": False, "no": False, "n": False, "0": False}
 Reader = Callable[[str], Any]
@@ -64,9 +66,13 @@ class TextTable:
         """Return how many cells of a column are missing."""
         return self.words(name).count(None)
 
-    def line(self, row: int) -> int:
-        """Return the line of the file that a row begins at, from 1."""
-        return 1 + len(re.findall(r"\r\n|\r|\n", self._text(self.cells, row)))
+    def missing(self, name: str) -> NDArray[np.bool_]:
+        """Return which cells of a column are missing."""
+        return np.array([word is None for word in self.words(name)])
+
+    def place(self, row: int) -> str:
+        """Return the line of the file that a row begins at, in words."""
+        return f"line {1 + len(re.findall(NEWLINE, self.head + self._text(self.cells, row)))}"
 
     def frame(self, known: Kinds) -> pd.DataFrame:
         """Return these columns with their values.
@@ -81,9 +87,15 @@ class TextTable:
             columns[name] = pd.Series(values, dtype=np.float64 if numeric else object)
         return pd.DataFrame(columns)
 
-    def filled(self, known: Kinds, frame: pd.DataFrame) -> bytes:
-        """Return the file's text with values of a frame at the holes of these columns."""
-        cells = dict(self.cells)
+    def filled(self, known: Kinds, frame: pd.DataFrame, flag: Flag | None = None) -> bytes:
+        """Return the file's text with values of a frame at the holes of these columns.
+
+        Args:
+            known: the columns.
+            frame: their values.
+            flag: a last column to add.
+        """
+        head, cells = self.head, dict(self.cells)
         for name, kind in known.kinds.items():
             words = self.words(name)
             if None in words:
@@ -95,7 +107,11 @@ class TextTable:
                     self._cell(value, kind, spelled) if word is None else cell
                     for value, word, cell in zip(new, words, cells[name], strict=True)
                 ]
-        return self._text(cells).encode()
+        if flag is not None:
+            line = head.rstrip("\r\n")
+            head = line + self.separator + _quoted(flag.name, self.separator) + head[len(line) :]
+            cells[flag.name] = ["true" if settled else "false" for settled in flag.rows]
+        return (head + self._text(cells)).encode()
 
     @cached_property
     def _values(self) -> Callable[[str, Reader], tuple[Any, ...]]:
@@ -112,9 +128,9 @@ class TextTable:
                 values.append(None if word is None else read(word))
             except ValueError as error:
                 raise ValueError(
-                    f"{self.path}, line {self.line(row)}, column {name!r}: expected {error}; got "
+                    f"{self.path}, {self.place(row)}, column {name!r}: expected {error}; got "
                     f"{word!r}. Correct it, mark it missing with --na-values, or say with --types "
-                    f"what the column is"
+                    f"what the column is, when fitting"
                 ) from None
         return tuple(values)
 
@@ -133,7 +149,7 @@ class TextTable:
             self.separator.join(row) + end
             for row, end in zip(zip(*columns, strict=True), self.ends[:stop], strict=True)
         ]
-        return self.head + "".join(lines)
+        return "".join(lines)
 
 
 def read_text(path: Path, separator: str, na_values: Iterable[str] = ()) -> TextTable:
@@ -210,7 +226,7 @@ def _split(path: Path, text: str, separator: str, start: int) -> list[_Line]:
 
 
 def _line(text: str, position: int) -> int:
-    return len(re.findall(r"\r\n|\r|\n", text[:position])) + 1
+    return len(re.findall(NEWLINE, text[:position])) + 1
 
 
 def _unquoted(cell: str) -> str:

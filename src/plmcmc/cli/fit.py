@@ -1,0 +1,76 @@
+"""`plmcmc fit`: learn from files with tables, and save what was learned."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from plmcmc.cli.columns import Plan, plan_of_tables
+from plmcmc.cli.job import Job, part_of, working
+from plmcmc.cli.request import EFFORT, SEED, STATISTIC, check_directory, check_seed, identity_of
+from plmcmc.cli.say import say, warn, warnings_in_words
+from plmcmc.cli.summary import tell_passed
+from plmcmc.cli.tables import Table, read_tables
+from plmcmc.imputation import FlowImputer
+
+# Of fewer rows nothing can be learned that would be worth filling in.
+LEAST_ROWS = 10
+
+
+def fit(arguments: Namespace) -> None:
+    """Learn from files with tables, and save what was learned."""
+    began = time.perf_counter()
+    place = Path(arguments.output)
+    check_seed(arguments.seed)
+    if place.exists() and not arguments.overwrite:
+        raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
+    check_directory(place.parent)
+    tables = read_tables([Path(name) for name in arguments.data], arguments.na_values)
+    plan = plan_of_tables(tables, arguments)
+    tell_passed(plan, tables)
+    if not plan.known.kinds:
+        raise ValueError("expected a column to learn from; say with --types what they are")
+    check_enough(plan, tables)
+    frames = [table.frame(plan.known) for table in tables]
+    part = part_of(place, several=False)
+    with (
+        warnings_in_words(),
+        working(part, identity_of("fit", arguments), overwrite=arguments.overwrite) as job,
+    ):
+        fitted(arguments, plan, frames, job).save(place, overwrite=arguments.overwrite)
+    rows = sum(table.rows for table in tables)
+    say(f"Learned {len(plan.known.kinds)} columns from {rows} rows.\nWritten: {place}")
+    say(f"{time.perf_counter() - began:.1f} s in all.")
+
+
+def check_enough(plan: Plan, tables: Sequence[Table]) -> None:
+    """Refuse to learn from next to nothing, and warn of little."""
+    rows, columns = sum(table.rows for table in tables), len(plan.known.kinds)
+    if rows < LEAST_ROWS:
+        raise ValueError(
+            f"{', '.join(str(table.path) for table in tables)}: expected at least {LEAST_ROWS} "
+            f"rows to learn from; got {rows}. Add rows, or fill these by a --model of others"
+        )
+    if columns > rows:
+        warn(
+            f"there are more columns ({columns}) than rows ({rows}): what is filled in will say "
+            f"little more than each column's own values. Add rows, or --exclude columns"
+        )
+
+
+def fitted(
+    arguments: Namespace, plan: Plan, frames: Sequence[pd.DataFrame], job: Job
+) -> FlowImputer:
+    """Return an imputer that has learned from all of the frames."""
+    imputer = FlowImputer(
+        arguments.effort or EFFORT,
+        statistic=getattr(arguments, "statistic", None) or STATISTIC,
+        types=dict(plan.known.kinds),
+        random_state=SEED if arguments.seed is None else arguments.seed,
+        checkpoint=job.checkpoint,
+    )
+    return imputer.fit(frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True))

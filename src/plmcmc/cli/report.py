@@ -1,0 +1,350 @@
+"""`plmcmc impute --report`: a page on what was missing, what was filled in, and how surely."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from plmcmc import __version__
+from plmcmc.cli.columns import Plan
+from plmcmc.cli.job import Found
+from plmcmc.cli.page import Html, bar, element, listed, page, picture, table
+from plmcmc.cli.report_figures import PATTERN_ROWS, SHOWN, most_holes, pattern_png, png, short
+from plmcmc.cli.report_words import (
+    Column,
+    converged_share,
+    interval_coverage,
+    right_levels,
+    warnings_of,
+)
+from plmcmc.cli.tables import Table
+from plmcmc.imputation import EFFORTS, FlowImputer
+from plmcmc.imputation.convergence import LIMIT
+from plmcmc.imputation.diagnosis import LEVEL, ROWS, Diagnosis
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What was asked, and of which tables.
+
+    Attributes:
+        arguments: the command's.
+        plan: what its columns are.
+        tables: as they were read.
+        frames: the columns to fill.
+    """
+
+    arguments: Namespace
+    plan: Plan
+    tables: Sequence[Table]
+    frames: Sequence[pd.DataFrame]
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(table.rows for table in self.tables)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which cells are missing, `(rows, columns)` of the first table."""
+        names = self.tables[0].names
+        # With a model, another table may have columns less.
+        return np.concatenate(
+            [np.stack([_missing(table, name) for name in names], 1) for table in self.tables]
+        )
+
+
+def report(asked: Asked, found: Found, imputer: FlowImputer | None) -> str:
+    """Return the page.
+
+    Args:
+        asked: what was.
+        found: how chains converged.
+        imputer: what filled the tables; None if there was nothing to fill.
+    """
+    frame = pd.concat(list(asked.frames), ignore_index=True)
+    diagnosis = None if imputer is None else _diagnosed(imputer, frame)
+    columns = _columns(asked, frame)
+    nothing_seen = int(frame.isna().to_numpy().all(1).sum()) if len(frame.columns) else 0
+    beware = warnings_of(columns, asked.rows, nothing_seen, found, diagnosis)
+    parts = [
+        element("h1", "What was missing, and what was filled in"),
+        element("p", ", ".join(str(table.path) for table in asked.tables), "soft"),
+        _in_short(asked, columns, found, diagnosis),
+        *_beware(beware),
+        *_missing_section(asked, columns),
+    ]
+    if imputer is not None and diagnosis is not None:
+        parts += [
+            *_imputed_section(diagnosis),
+            *_hidden_section(diagnosis),
+            *_chains_section(found, diagnosis),
+        ]
+    return page("Imputation report", [*parts, *_asked_section(asked, imputer), *_last_words()])
+
+
+def _diagnosed(imputer: FlowImputer, frame: pd.DataFrame) -> Diagnosis:
+    """Look at some rows, those with holes first; show them beside all observed values."""
+    holes = frame.isna().any(axis=1).to_numpy()
+    shuffled = np.random.default_rng(imputer.seed_).permutation(len(frame))
+    picked = shuffled[np.argsort(~holes[shuffled], kind="stable")][:ROWS]
+    found = imputer.diagnose(frame.iloc[np.sort(picked)].reset_index(drop=True))
+    codes = imputer.layout_.codes(frame)
+    return replace(found, observed=tuple(own[~np.isnan(own)] for own in codes.T))
+
+
+def _columns(asked: Asked, frame: pd.DataFrame) -> list[Column]:
+    plan = asked.plan
+    return [
+        Column(
+            name,
+            plan.known.kinds.get(name),
+            plan.passed.get(name),
+            sum(table.holes(name) for table in asked.tables if name in table.names),
+            len(frame[name].dropna().unique()) if name in plan.known.kinds else None,
+        )
+        for name in asked.tables[0].names
+    ]
+
+
+def _in_short(
+    asked: Asked, columns: Sequence[Column], found: Found, diagnosis: Diagnosis | None
+) -> Html:
+    holes = sum(column.missing for column in columns if column.kind)
+    cells = asked.rows * max(1, sum(column.kind is not None for column in columns))
+    numbers = [
+        (f"{asked.rows:,}", "rows"),
+        (str(sum(column.kind is not None for column in columns)), "columns learned from"),
+        (f"{holes:,}", f"holes filled, {holes / cells:.1%} of the cells"),
+    ]
+    if diagnosis is not None:
+        numbers.append((f"{converged_share(found, diagnosis):.0%}", "of them converged"))
+        covered = interval_coverage(diagnosis)
+        if np.isfinite(covered):
+            words = f"of hidden values in their {LEVEL:.0%} interval"
+            numbers.append((f"{covered:.0%}", words))
+    cells_of = (Html(element("b", number) + element("span", words)) for number, words in numbers)
+    return listed(cells_of, "numbers")
+
+
+def _beware(words: Sequence[str]) -> Iterator[Html]:
+    yield element("h2", "What to beware of")
+    if words:
+        yield listed(words, "warnings")
+    else:
+        yield element("p", "Nothing stood out.")
+
+
+def _missing_section(asked: Asked, columns: Sequence[Column]) -> Iterator[Html]:
+    yield element("h2", "What was missing")
+    if not any(column.missing for column in columns):
+        yield element("p", "Nothing.")
+        return
+    missing = asked.missing
+    words = "Each line is a row, each stripe a column; what is missing is dark."
+    words += " Rows that miss the same columns stand together, the most frequent at the top."
+    if len(missing) > PATTERN_ROWS:
+        words += f" {PATTERN_ROWS:,} rows of {len(missing):,} are shown, picked at random."
+    complete = int((~missing.any(1)).sum())
+    yield element("p", f"{complete or 'None'} of {len(missing):,} rows had nothing missing.")
+    yield picture(pattern_png(asked.tables[0].names, missing), words, "small")
+    yield table(
+        ("column", "kind", "missing", "", "share", "what was done"),
+        [
+            (
+                column.name,
+                column.kind or NOTHING,
+                f"{column.missing:,}",
+                bar(column.missing / asked.rows),
+                f"{column.missing / asked.rows:.1%}",
+                _done(column),
+            )
+            for column in columns
+        ],
+        numbers=(2, 4),
+    )
+
+
+def _done(column: Column) -> str:
+    if column.passed is not None:
+        return f"passed through: {column.passed}"
+    return "filled" if column.missing else "learned from"
+
+
+def _imputed_section(diagnosis: Diagnosis) -> Iterator[Html]:
+    yield element("h2", "What was filled in")
+    yield element(
+        "p",
+        f"What each hole might be is drawn many times. Shown are these draws, for at most {ROWS} "
+        "rows, beside all values that were seen. They need not look alike: rows with holes may "
+        "differ from those without.",
+    )
+    yield picture(
+        png(most_holes(diagnosis).densities()),
+        "Observed (grey) and imputed values (red), column by column." + _only(diagnosis),
+    )
+    numbers = [p for p, k in enumerate(diagnosis.kinds) if k in ("continuous", "integer")]
+    numbers = [place for place in numbers if diagnosis.imputed[place].shape[1]]
+    others = [p for p, drawn in enumerate(diagnosis.imputed) if drawn.shape[1]]
+    others = [place for place in others if place not in numbers]
+    if numbers:
+        yield element(
+            "p",
+            f"How wide is the {LEVEL:.0%} interval of a hole, at the median? Its width is given "
+            f"as a share of the range that holds {LEVEL:.0%} of the column's own values: 100% "
+            "means that the other columns tell nothing.",
+        )
+        yield table(
+            ("column", "observed, from 5% to 95%", "median width", "", "of the column's range"),
+            [_width_row(diagnosis, place) for place in numbers],
+            numbers=(2, 4),
+        )
+    if others:
+        yield element("p", "How often do draws of a hole agree on one level, at the median?")
+        yield table(
+            ("column", "most frequent, as observed", "", "draws that agree"),
+            [_level_row(diagnosis, place) for place in others],
+            numbers=(3,),
+        )
+
+
+def _width_row(diagnosis: Diagnosis, place: int) -> tuple[Any, ...]:
+    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    drawn = diagnosis.imputed[place].swapaxes(1, 2).reshape(-1, diagnosis.imputed[place].shape[1])
+    low, high = np.quantile(drawn, ends, axis=0)
+    first, last = np.quantile(diagnosis.observed[place], ends)
+    width = float(np.median(high - low))
+    name, seen = diagnosis.names[place], f"{first:.4g} to {last:.4g}"
+    if last == first:
+        return name, seen, f"{width:.4g}", "", NOTHING
+    return name, seen, f"{width:.4g}", bar(width / (last - first)), f"{width / (last - first):.0%}"
+
+
+def _level_row(diagnosis: Diagnosis, place: int) -> tuple[Any, ...]:
+    levels = diagnosis.levels[place] or ()
+    drawn = diagnosis.imputed[place]
+    votes = np.stack([(drawn == code).mean((0, 2)) for code in range(len(levels))])
+    agreed = float(np.median(votes.max(0)))
+    seen = np.bincount(diagnosis.observed[place].astype(int), minlength=len(levels))
+    share = seen.max() / max(seen.sum(), 1)
+    words = f"{short(str(levels[int(seen.argmax())]))} ({share:.0%})"
+    return diagnosis.names[place], words, bar(agreed), f"{agreed:.0%}"
+
+
+def _hidden_section(diagnosis: Diagnosis) -> Iterator[Html]:
+    yield element("h2", "Values hidden on purpose")
+    covered, right = interval_coverage(diagnosis), right_levels(diagnosis)
+    words = "A tenth of the values that are known was hidden, then imputed as if missing."
+    if np.isfinite(covered):
+        words += (
+            f" Of values hidden on purpose, {covered:.0%} lay in their {LEVEL:.0%} interval: it "
+            f"should be about {LEVEL:.0%}."
+        )
+    if np.isfinite(right):
+        words += f" Of words without an order, {right:.0%} were guessed right."
+    if not np.isfinite(covered) and not np.isfinite(right):
+        words += " There were too few to tell anything."
+    yield element("p", words)
+
+
+def _chains_section(found: Found, diagnosis: Diagnosis) -> Iterator[Html]:
+    yield element("h2", "Have the chains converged?")
+    share = converged_share(found, diagnosis)
+    words = f"{share:.0%} of the missing values have converged (R-hat under {LIMIT})"
+    if found.settled is not None:
+        words += f"; in {found.settled:,} of {found.rows:,} rows with holes all of them have"
+    verdict = (
+        "Chains that began apart have met: what was filled in does not hang on where they began."
+        if share >= 0.9
+        else "Chains that began apart have not all met: --effort thorough lets them run longer."
+    )
+    yield element("p", f"{words}. {verdict} {diagnosis.rows} rows were looked at closely:")
+    yield table(
+        ("column", "R-hat, median", "converged", "effective draws", "hidden values found"),
+        [
+            (name, f"{rhat:.2f}", f"{converged:.0%}", f"{ess:.0f}", _found(coverage, kind))
+            for name, rhat, converged, ess, coverage, kind, drawn in zip(
+                diagnosis.names,
+                diagnosis.rhat,
+                diagnosis.converged,
+                diagnosis.ess,
+                diagnosis.coverage,
+                diagnosis.kinds,
+                diagnosis.imputed,
+                strict=True,
+            )
+            if drawn.shape[1]
+        ],
+        numbers=(1, 2, 3, 4),
+    )
+    yield picture(
+        png(most_holes(diagnosis).traces()),
+        "The chains of one hole of each column: they should cross all the time." + _only(diagnosis),
+    )
+
+
+def _found(coverage: float, kind: str) -> str:
+    if not np.isfinite(coverage):
+        return NOTHING
+    return f"{coverage:.0%} {'guessed right' if kind == 'categorical' else 'in their interval'}"
+
+
+def _only(diagnosis: Diagnosis) -> str:
+    count = sum(drawn.shape[1] > 0 for drawn in diagnosis.imputed)
+    return f" The {SHOWN} columns with the most holes of {count} are shown." * (count > SHOWN)
+
+
+def _asked_section(asked: Asked, imputer: FlowImputer | None) -> Iterator[Html]:
+    arguments = asked.arguments
+    lines = [
+        ("files", ", ".join(f"{table.path} ({table.rows:,} rows)" for table in asked.tables)),
+        ("written to", str(Path(arguments.output))),
+        (
+            "columns",
+            f"{len(asked.plan.known.kinds)} filled or learned from, "
+            f"{len(asked.plan.passed)} passed through",
+        ),
+        ("model", arguments.model or "fitted to these files"),
+    ]
+    if imputer is not None:
+        effort = next((n for n, e in EFFORTS.items() if e == imputer.effort_), "custom")
+        filled = f"{arguments.draws} tables of draws" if arguments.draws else imputer.statistic
+        lines += [("effort", effort), ("filled with", filled), ("seed", str(imputer.seed_))]
+    if arguments.na_values:
+        lines.append(("holes marked by", ", ".join(arguments.na_values)))
+    if arguments.exclude:
+        lines.append(("excluded", ", ".join(arguments.exclude)))
+    if arguments.flag:
+        lines.append(("rows that converged", f"marked in column {arguments.flag}"))
+    lines.append(("plmcmc", __version__))
+    yield element("h2", "What was asked")
+    yield table((), lines, words=(1,))
+
+
+def _last_words() -> Iterator[Html]:
+    yield element("h2", "How to read this")
+    yield listed(
+        (
+            "All of this supposes that what is missing can be told from what is seen. If values "
+            "are missing because of what they are (high incomes that are kept secret), no look "
+            "at the table can show it.",
+            "R-hat compares chains that began at different places; near 1 they agree.",
+            "For statistics (means, regressions, standard errors) do not use one filled table: "
+            "write several with --draws, and pool what you find.",
+        )
+    )
+
+
+def _missing(table: Table, name: str) -> NDArray[np.bool_]:
+    if name not in table.names:
+        return np.ones(table.rows, dtype=bool)
+    return table.missing(name)

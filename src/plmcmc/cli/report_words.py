@@ -1,0 +1,167 @@
+"""What to beware of, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from plmcmc.cli.job import Found
+from plmcmc.imputation.convergence import LIMIT
+from plmcmc.imputation.diagnosis import LEVEL, Diagnosis
+from plmcmc.imputation.imputer import CONVERGED
+
+# Shares of a column's cells, and numbers of values, from which on there is a warning.
+NEARLY_ALL, FEW_VALUES, FEW_ROWS = 0.8, 30, 100
+# Hidden values outside of their intervals may be so many more than they should be.
+SLACK = 0.08
+NAMED = 8
+
+
+class Column(NamedTuple):
+    """What a column of the table is.
+
+    Attributes:
+        name: its name.
+        kind: what it was taken for; None where it passes through.
+        passed: why it passes through; None where it is filled.
+        missing: how many of its cells are.
+        values: how many different values it has; None where it passes through.
+    """
+
+    name: str
+    kind: str | None
+    passed: str | None
+    missing: int
+    values: int | None
+
+
+def warnings_of(
+    columns: Sequence[Column],
+    rows: int,
+    nothing_seen: int,
+    found: Found,
+    diagnosis: Diagnosis | None,
+) -> list[str]:
+    """Return what to beware of, the worst first.
+
+    Args:
+        columns: of the table.
+        rows: how many it has.
+        nothing_seen: rows of which nothing is known.
+        found: how its chains converged.
+        diagnosis: of some rows; None if nothing was missing.
+    """
+    known = [column for column in columns if column.kind is not None]
+    return [
+        *_of_chains(found, diagnosis),
+        *_of_coverage(diagnosis),
+        *_of_rows(known, rows, nothing_seen),
+        *_of_columns(known, rows),
+        *_of_passed(columns),
+    ]
+
+
+def converged_share(found: Found, diagnosis: Diagnosis) -> float:
+    """Return the share of missing values that have converged: of all, or of those looked at."""
+    if found.share is not None:
+        return found.share
+    holes = diagnosis.holes
+    return float(np.nansum(diagnosis.converged * holes) / max(holes.sum(), 1e-12))
+
+
+def interval_coverage(diagnosis: Diagnosis) -> float:
+    """Return the share of hidden numbers that lie in their intervals; NaN if none was hidden."""
+    return _averaged(diagnosis, ("continuous", "integer", "ordinal"))
+
+
+def right_levels(diagnosis: Diagnosis) -> float:
+    """Return the share of hidden unordered levels that were guessed; NaN if none was hidden."""
+    return _averaged(diagnosis, ("categorical",))
+
+
+def _averaged(diagnosis: Diagnosis, kinds: Sequence[str]) -> float:
+    # A tenth of the observed values is hidden in every column.
+    weights = np.where(np.isin(diagnosis.kinds, kinds), 1 - diagnosis.holes, 0.0)
+    weights = np.where(np.isfinite(diagnosis.coverage), weights, 0.0)
+    if not weights.sum():
+        return float("nan")
+    return float(np.nansum(weights * diagnosis.coverage) / weights.sum())
+
+
+def _of_chains(found: Found, diagnosis: Diagnosis | None) -> Iterator[str]:
+    if diagnosis is None:
+        return
+    share = converged_share(found, diagnosis)
+    if share < CONVERGED:
+        yield (
+            f"Only {share:.0%} of the missing values have converged (R-hat under {LIMIT}): what "
+            f"was filled in may hang on where the chains began. Use --effort thorough."
+        )
+    slow = [n for n, c in zip(diagnosis.names, diagnosis.converged, strict=True) if c < 0.5]
+    if slow:
+        yield f"Less than half has converged in {_names(slow)}: trust these columns less."
+
+
+def _of_coverage(diagnosis: Diagnosis | None) -> Iterator[str]:
+    if diagnosis is None:
+        return
+    covered = interval_coverage(diagnosis)
+    if covered < LEVEL - SLACK:
+        yield (
+            f"Of values hidden on purpose, only {covered:.0%} lay in their {LEVEL:.0%} interval: "
+            f"intervals are too narrow, and what was filled in is less sure than it looks."
+        )
+
+
+def _of_rows(known: Sequence[Column], rows: int, nothing_seen: int) -> Iterator[str]:
+    if len(known) > rows:
+        yield (
+            f"There are more columns ({len(known)}) than rows ({rows}): what was filled in says "
+            f"little more than each column's own values."
+        )
+    elif rows < FEW_ROWS:
+        yield f"There are only {rows} rows to learn from: take what was filled in with care."
+    if nothing_seen:
+        words = "1 row has" if nothing_seen == 1 else f"{nothing_seen} rows have"
+        yield f"{words} nothing in the columns to fill: it was filled from the columns alone."
+
+
+def _of_columns(known: Sequence[Column], rows: int) -> Iterator[str]:
+    empty = [column for column in known if column.missing >= NEARLY_ALL * rows]
+    for column in empty[:NAMED]:
+        yield (
+            f"{column.name} is missing in {column.missing / rows:.0%} of the rows; what was filled "
+            f"in rests on {_count(rows - column.missing)}."
+        )
+    if len(empty) > NAMED:
+        yield f"{len(empty) - NAMED} more columns are nearly all missing."
+    few = [
+        column.name
+        for column in known
+        if column.missing and rows - column.missing < FEW_VALUES and column not in empty
+    ]
+    if few:
+        yield f"Fewer than {FEW_VALUES} values are known of {_names(few)}."
+    constant = [column.name for column in known if column.missing and column.values == 1]
+    if constant:
+        yield f"Only one value was ever seen in {_names(constant)}, and it was filled in."
+
+
+def _of_passed(columns: Sequence[Column]) -> Iterator[str]:
+    for column in columns:
+        if column.passed is not None and column.missing:
+            yield (
+                f"{column.name} passed through ({column.passed}), and "
+                f"{_count(column.missing, 'hole')} stayed in it."
+            )
+
+
+def _count(number: int, what: str = "value") -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more columns" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

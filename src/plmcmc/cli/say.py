@@ -1,0 +1,38 @@
+"""What a command tells the person who typed it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+
+from plmcmc.posterior import ConvergenceWarning
+
+
+def say(text: str) -> None:
+    """Print a line of text."""
+    # Names of columns and files may look like markup; long lines are for the terminal to wrap.
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Print a warning, where errors go."""
+    print(f"plmcmc: warning: {text}", file=sys.stderr)
+
+
+@contextmanager
+def warnings_in_words() -> Iterator[None]:
+    """Print warnings without the line of code that gave them."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        warn(str(message))
+
+    with warnings.catch_warnings():
+        # The command says itself what has not converged, in terms of its own options.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,167 @@
+"""The options of `plmcmc impute`, `plmcmc fit` and `plmcmc info`, and what they say of themselves.
+
+Nothing heavy is imported here: help must answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+EFFORTS = ("fast", "default", "thorough")
+EXIT_CODES = (
+    "exit codes: 0 done; 1 too little memory; 2 input that cannot be worked with, said in words; "
+    "130 interrupted"
+)
+
+
+def add_impute(commands: Commands) -> None:
+    """Add `plmcmc impute`."""
+    impute = commands.add_parser(
+        "impute",
+        help="fill the holes of tables in CSV, TSV or Parquet files",
+        description="Fill the holes of tables: by a model saved before, or by one that is fitted "
+        "to all of DATA first. What is there stays as it is, to the character. Identifiers, "
+        "dates, free text and excluded columns pass through untouched; --types says otherwise. "
+        "Stopped halfway (Ctrl-C), the same command goes on from there.",
+        epilog="example: plmcmc impute survey.csv -o filled.csv --report report.html. "
+        + EXIT_CODES,
+    )
+    _add_data(impute)
+    _add_output(impute, "OUT", "the file to write; of several DATA, a directory")
+    _add_filling(impute)
+    _add_fitting(impute)
+    impute.set_defaults(command=_run_impute)
+
+
+def add_fit(commands: Commands) -> None:
+    """Add `plmcmc fit`."""
+    fit = commands.add_parser(
+        "fit",
+        help="learn from tables, and save the model for plmcmc impute --model",
+        description="Learn from tables with holes, and save the model: plmcmc impute --model then "
+        "fills other rows of the same columns at once. Stopped halfway (Ctrl-C), the same command "
+        "goes on from there.",
+        epilog="example: plmcmc fit survey.csv -o model. " + EXIT_CODES,
+    )
+    _add_data(fit)
+    _add_output(fit, "MODEL", "the directory to write")
+    _add_fitting(fit)
+    fit.set_defaults(command=_run_fit)
+
+
+def add_info(commands: Commands) -> None:
+    """Add `plmcmc info`."""
+    info = commands.add_parser(
+        "info",
+        help="show what a saved model holds",
+        description="Show what a saved model holds: its columns, their kinds and values, and how "
+        "it was fitted.",
+    )
+    info.add_argument("model", metavar="MODEL", help="a directory written by plmcmc fit")
+    info.set_defaults(command=_run_info)
+
+
+def _add_data(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "data",
+        nargs="+",
+        metavar="DATA",
+        help="tables of the same columns: .csv, .tsv (both may be .gz) or .parquet",
+    )
+
+
+def _add_output(command: argparse.ArgumentParser, name: str, words: str) -> None:
+    command.add_argument("-o", "--output", required=True, metavar=name, help=words)
+
+
+def _add_filling(command: argparse.ArgumentParser) -> None:
+    """Add what is said of filling."""
+    add = command.add_argument
+    add(
+        "--model",
+        help="fill by this model, a directory written by plmcmc fit; without it one is fitted to "
+        "DATA",
+    )
+    add(
+        "--statistic",
+        choices=("mean", "median", "draw"),
+        help="what to fill in: the mean or the median of what each hole might be (of words, the "
+        "most frequent), or one draw at random (default: mean, or the model's)",
+    )
+    add(
+        "--draws",
+        type=int,
+        metavar="N",
+        help="write N tables instead, each filled at random, for multiple imputation: OUT-1.csv, "
+        "OUT-2.csv, ...",
+    )
+    add(
+        "--report",
+        metavar="HTML",
+        help="also write one page that shows what was missing, what was filled in, how sure that "
+        "is, and what to beware of; takes a while longer",
+    )
+    add(
+        "--flag",
+        metavar="NAME",
+        help="add a last column of this name: true where all that was filled into the row has "
+        "converged or nothing was missing, else false",
+    )
+
+
+def _add_fitting(command: argparse.ArgumentParser) -> None:
+    """Add what is said of tables and of fitting."""
+    add = command.add_argument
+    add(
+        "--seed",
+        type=int,
+        metavar="S",
+        help="random seed: the same gives the same (default: 0, or the model's)",
+    )
+    add("--effort", choices=EFFORTS, help="how much work to put in (default: default)")
+    add(
+        "--na-values",
+        nargs="+",
+        default=[],
+        metavar="WORD",
+        help="words that mark a hole, beside an empty cell, NA, N/A, NaN, nan, null, None and ?",
+    )
+    add(
+        "--types",
+        metavar="FILE",
+        help='a JSON file that says what columns are, such as {"age": "integer"}: continuous, '
+        "integer, ordinal, boolean or categorical; of others it is guessed",
+    )
+    add("--exclude", nargs="+", default=[], metavar="COLUMN", help="columns to leave alone")
+    add(
+        "--overwrite",
+        action="store_true",
+        help="replace an output that is there, and throw away another job that was stopped",
+    )
+
+
+def _run_impute(arguments: argparse.Namespace) -> int:
+    from plmcmc.cli.impute import impute
+    from plmcmc.cli.threads import one_thread
+
+    with one_thread():
+        impute(arguments)
+    return 0
+
+
+def _run_fit(arguments: argparse.Namespace) -> int:
+    from plmcmc.cli.fit import fit
+    from plmcmc.cli.threads import one_thread
+
+    with one_thread():
+        fit(arguments)
+    return 0
+
+
+def _run_info(arguments: argparse.Namespace) -> int:
+    from plmcmc.cli.info import info
+
+    info(arguments.model)
+    return 0
