@@ -81,6 +81,7 @@ def report(asked: Asked, found: Found, imputer: FlowImputer | None) -> str:
         element("p", ", ".join(str(table.path) for table in asked.tables), "soft"),
         _in_short(asked, columns, found, diagnosis),
         *_beware(beware),
+        *_asked_section(asked, imputer),
         *_missing_section(asked, columns),
     ]
     if imputer is not None and diagnosis is not None:
@@ -89,7 +90,7 @@ def report(asked: Asked, found: Found, imputer: FlowImputer | None) -> str:
             *_hidden_section(diagnosis),
             *_chains_section(found, diagnosis),
         ]
-    return page("Imputation report", [*parts, *_asked_section(asked, imputer), *_last_words()])
+    return page("Imputation report", [*parts, *_last_words()])
 
 
 def _diagnosed(imputer: FlowImputer, frame: pd.DataFrame) -> Diagnosis:
@@ -155,7 +156,8 @@ def _missing_section(asked: Asked, columns: Sequence[Column]) -> Iterator[Html]:
     if len(missing) > PATTERN_ROWS:
         words += f" {PATTERN_ROWS:,} rows of {len(missing):,} are shown, picked at random."
     complete = int((~missing.any(1)).sum())
-    yield element("p", f"{complete or 'None'} of {len(missing):,} rows had nothing missing.")
+    whole = f"{complete:,} of {len(missing):,} rows were" if complete else "No row was"
+    yield element("p", f"{whole} complete.")
     yield picture(pattern_png(asked.tables[0].names, missing), words, "small")
     yield table(
         ("column", "kind", "missing", "", "share", "what was done"),
@@ -199,19 +201,19 @@ def _imputed_section(diagnosis: Diagnosis) -> Iterator[Html]:
     if numbers:
         yield element(
             "p",
-            f"How wide is the {LEVEL:.0%} interval of a hole, at the median? Its width is given "
-            f"as a share of the range that holds {LEVEL:.0%} of the column's own values: 100% "
+            f"How wide is the {LEVEL:.0%} interval of a hole, at the median? Beside it stands the "
+            f"range that holds {LEVEL:.0%} of the column's own values: an interval of 100% of it "
             "means that the other columns tell nothing.",
         )
         yield table(
-            ("column", "observed, from 5% to 95%", "median width", "", "of the column's range"),
+            ("column", "observed range", "median width", "", "of the range"),
             [_width_row(diagnosis, place) for place in numbers],
             numbers=(2, 4),
         )
     if others:
         yield element("p", "How often do draws of a hole agree on one level, at the median?")
         yield table(
-            ("column", "most frequent, as observed", "", "draws that agree"),
+            ("column", "most frequent", "", "draws agree"),
             [_level_row(diagnosis, place) for place in others],
             numbers=(3,),
         )
