@@ -22,8 +22,8 @@ LITTLE = Effort(
     members=2,
     couplings=2,
     width=16,
-    training=TableTraining(updates=60),
-    chains=4,
+    training=TableTraining(updates=30),
+    chains=2,
     burn_in=6,
     states=4,
 )
@@ -114,6 +114,12 @@ class TestFiles:
         with pytest.raises(RuntimeError, match="bug"):
             demo_table._unchanged(hiding, tmp_path / "changed.csv")
 
+    def test_the_report_is_of_this_table(self, ran):
+        page = (ran.output / "table-report.html").read_text()
+        assert page.startswith("<!DOCTYPE html>")
+        assert "mean fractal dimension" in page
+        assert f"{ran.ours.missing.sum():,}" in page
+
     def test_the_saved_model_fills_the_same(self, ran):
         imputer = plmcmc.FlowImputer.load(ran.output / "table-model")
         again = imputer.transform(demo_table.hidden_half(0).table)
@@ -175,7 +181,14 @@ class TestVerdict:
     def test_chance(self):
         trials = [self.trial("one", 0.5, 1), self.trial("other", 0.5, 2)]
         for words in verdicts(trials):
+            assert words.endswith("may be chance: one.") or words.endswith("may be chance: other.")
+
+    def test_chance_and_one_that_is_behind(self):
+        trials = [self.trial("bad", 1.0, 3), self.trial("one", 0.5, 1), self.trial("other", 0.5, 2)]
+        for words in verdicts(trials):
             assert "may be chance" in words
+            assert "bad" not in words
+            assert words.endswith("The rest are behind by more than that.")
 
     def test_rows_count_not_their_entries(self):
         """The same errors in every entry of a row are evidence of one."""

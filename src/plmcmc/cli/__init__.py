@@ -57,8 +57,8 @@ def _add_demo(commands: Commands) -> None:
         help="fill a table beside other methods, then complete digits, on data that comes along",
         description="Hide half of a table (scikit-learn's breast cancer, ten columns), fill it, "
         "and compare with the truth and with other methods. Then train a small flow on 8x8 digits, "
-        "hide half of each of some it has not seen, and draw completions. Writes tables, models "
-        "and pictures. No download; one to two minutes on two cores.",
+        "hide half of each of some it has not seen, and draw completions. Writes tables, models, "
+        "pictures and a report. No download; one to two minutes on two cores.",
     )
     demo.add_argument(
         "-o", "--output", default="plmcmc-demo", metavar="DIR", help="where to write (%(default)s)"

@@ -16,6 +16,7 @@ from rich.table import Table
 from plmcmc.baselines import ForestImputer, GaussianImputer, MeanImputer
 from plmcmc.chains import progress_bar
 from plmcmc.cli.demo_picture import truth_picture
+from plmcmc.cli.demo_report import write_report
 from plmcmc.cli.demo_scores import LEVEL, Trial, score_table, verdicts
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.convergence import LIMIT
@@ -53,13 +54,10 @@ def fill_table(output: Path, seed: int, console: Console) -> dict[Path, str]:
     ours = _trial(hiding, OURS, lambda table: _ours(imputer, table))
     trials = [*others, ours]
     console.print("", score_table(trials), _numbers_in_words(), "", sep="\n")
+    console.print(*verdicts(trials), _converged(imputer), sep="\n")
+    console.print("Looking at some rows more closely, for the report ...")
     written = _write(output, hiding, imputer, ours, seed)
-    for words in (
-        *verdicts(trials),
-        _unchanged(hiding, output / "table-filled.csv"),
-        _converged(imputer),
-    ):
-        console.print(words)
+    console.print(_unchanged(hiding, output / "table-filled.csv"))
     return written
 
 
@@ -141,9 +139,11 @@ def _write(
     pd.DataFrame(ours.filled, columns=names).to_csv(filled, index=False)
     picture = truth_picture(output / "table.png", names, ours, seed)
     model = imputer.save(output / "table-model", overwrite=True)
+    report = write_report(output / "table-report.html", holes, filled, imputer)
     return {
         holes: "the table with its holes",
         filled: "the same, filled",
+        report: "what was missing and filled in, and how sure it is",
         picture: "hidden values beside what was drawn for them",
         model: "what was learned; plmcmc impute --model takes it",
     }
