@@ -7,10 +7,11 @@ from plmcmc.chains import Checkpoint, run
 from plmcmc.data import Schema
 from plmcmc.flows import TabularFlow, log_prob
 from plmcmc.imputation import Effort
-from plmcmc.imputation.learning import copula, fit_table
+from plmcmc.imputation.learning import fit_table
 from plmcmc.imputation.sampling import Walk
 from plmcmc.rng import Streams, generator
 from plmcmc.statistics import coverage, nmse
+from plmcmc.training.copula import copula
 from plmcmc.training.tabular import TableEM, TableTraining
 
 ROUND = 5
@@ -36,7 +37,7 @@ def schema(table):
 def training(updates, seed=0):
     table, _ = hidden(bent(100))
     regions = schema(table).regions(table)
-    gaussian = copula(regions)
+    gaussian = copula(regions).gaussian
     flow = TabularFlow(3, members=2, couplings=2, width=8, random_state=seed)
     flow.start_at(gaussian.mean, gaussian.covariance)
     settings = TableTraining(updates=updates, batch=32)
@@ -69,7 +70,7 @@ def test_a_run_that_was_killed_resumes_to_the_same_bits(tmp_path):
 def test_it_starts_at_the_gaussian_and_moves_away():
     em = training(ROUND)
     table, _ = hidden(bent(100))
-    gaussian = copula(schema(table).regions(table))
+    gaussian = copula(schema(table).regions(table)).gaussian
     x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
     expected = torch.distributions.MultivariateNormal(gaussian.mean, gaussian.covariance)
     with torch.no_grad():

@@ -7,9 +7,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import ndtr
-from scipy.stats import norm
-from torch import Tensor
 
 from plmcmc.chains import Checkpoint, described, progress_bar, run
 from plmcmc.data import Regions, Schema
@@ -17,6 +14,7 @@ from plmcmc.flows import TabularFlow
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.model import TableModel
 from plmcmc.rng import Streams, generator
+from plmcmc.training.copula import copula
 from plmcmc.training.gaussian import Gaussian, expectation_maximisation
 from plmcmc.training.tabular import TableEM
 from plmcmc.training.validation import Hidden
@@ -81,37 +79,24 @@ def fit_table(
     return TableModel(schema, gaussian, others, training.chosen(state).eval())
 
 
-def copula(
-    regions: Regions,
-    *,
-    weights: Tensor | None = None,
-    start: Gaussian | None = None,
-    tolerance: float = 1e-4,
-) -> Gaussian:
-    """Fit a Gaussian to scores of which each is taken to be at the middle of where it may lie."""
-    observed = np.isfinite(regions.low) | np.isfinite(regions.high)
-    middle = np.where(observed, _middle(regions), 0.0)
-    return expectation_maximisation(
-        torch.as_tensor(middle),
-        torch.as_tensor(observed),
-        weights=weights,
-        start=start,
-        tolerance=tolerance,
-    )
-
-
 def _gaussians(regions: Regions, seed: int) -> tuple[Gaussian, Gaussian]:
     """Return the Gaussian, and others that rows weighted at random would have led to."""
     rows = len(regions.low)
     some = Regions(*(_some(end, GAUSSIAN_ROWS, seed) for end in regions))
-    gaussian = copula(some)
+    gaussian, scores, observed = copula(some, seed)
     rng, found = np.random.default_rng([seed, 2]), []
-    for _ in range(OTHERS):
+    for other in range(OTHERS):
         weights = torch.as_tensor(rng.exponential(size=len(some.low)))
-        other = copula(some, weights=weights, start=gaussian, tolerance=OTHERS_TOLERANCE)
+        own = expectation_maximisation(
+            scores[other % len(scores)],
+            observed,
+            weights=weights,
+            start=gaussian,
+            tolerance=OTHERS_TOLERANCE,
+        )
         # Of all rows they would differ by less than of some.
         share = (len(some.low) / rows) ** 0.5
-        found.append(Gaussian(*(a.lerp(b, share) for a, b in zip(gaussian, other, strict=True))))
+        found.append(Gaussian(*(a.lerp(b, share) for a, b in zip(gaussian, own, strict=True))))
     return gaussian, Gaussian(*(torch.stack(parts) for parts in zip(*found, strict=True)))
 
 
@@ -120,12 +105,3 @@ def _some(table: Array, most: int, seed: int) -> Array:
     if len(table) <= most:
         return table
     return table[np.sort(np.random.default_rng([seed, 3]).permutation(len(table))[:most])]
-
-
-def _middle(regions: Regions) -> Array:
-    """Return the means of standard normals cut to their regions."""
-    low, high = regions
-    mass = ndtr(high) - ndtr(low)
-    inside = mass > 1e-9
-    cut = (norm.pdf(low) - norm.pdf(high)) / np.where(inside, mass, 1.0)
-    return np.where(inside, cut, np.where(np.isfinite(low), low, 0.0))

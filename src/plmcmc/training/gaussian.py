@@ -58,6 +58,7 @@ def expectation_maximisation(
     start: Gaussian | None = None,
     ridge: float = RIDGE,
     tolerance: float = TOLERANCE,
+    steps: int = STEPS,
 ) -> Gaussian:
     """Fit a Gaussian to rows with holes.
 
@@ -68,6 +69,7 @@ def expectation_maximisation(
         start: where to begin; by default from the columns one by one.
         ridge: share of the columns' own variance added to the covariance.
         tolerance: largest change of a step, in deviations, at which to stop.
+        steps: after how many to stop in any case.
     """
     weight = torch.ones(len(x), dtype=torch.float64) if weights is None else weights.double()
     weight = (weight / weight.sum()).to(x.device)
@@ -82,7 +84,7 @@ def expectation_maximisation(
     # Rows of a pattern side by side: patterns are worked through in parts that fit into memory.
     order = which.argsort()
     rows = _Patterns(patterns, which[order], filled[order], weight[order])
-    for _ in range(STEPS):
+    for _ in range(steps):
         new = _step(gaussian, rows, ridge)
         moved = ((new.mean - gaussian.mean) / scale).abs().max()
         turned = ((new.covariance - gaussian.covariance) / (scale[:, None] * scale)).abs().max()
