@@ -1,8 +1,6 @@
 """Tables as files: what was there stays, holes are filled, and bad input is named."""
 
-import csv
 import gzip
-import io
 import json
 import os
 
@@ -12,54 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import plmcmc.imputation.model
-from plmcmc.cli import main
-from toy_tables import TINY, mixed, with_holes
+from plmcmc.imputation import FlowImputer
+from table_files import cells, run, text
+from toy_tables import mixed, with_holes
 
-ROWS = 40
-
-
-@pytest.fixture(autouse=True)
-def tiny(monkeypatch):
-    monkeypatch.setitem(plmcmc.imputation.effort.EFFORTS, "fast", TINY)
-
-
-def text(rows=ROWS, separator=",", end="\n", seed=0):
-    """A table with odd spellings, in every kind of column."""
-    rng = np.random.default_rng(seed)
-    size = rng.normal(size=rows)
-    lines = [["id", "when", "size", "count", "colour", "code", '"a ""note"""']]
-    for row in range(rows):
-        hole = row % 5 == 2
-        number = f"{size[row]:.2f}0" if row % 3 else f"{size[row]:.3e}"
-        whole = "+3" if row % 7 == 0 else str(rng.poisson(4))
-        colour = ('"red"', f'"blue{separator} dark"', "green")[row % 3]
-        note = f'"line {row}\nsaid ""so"""'
-        lines.append(
-            [
-                f"{row:03d}",
-                f"2024-01-{row % 28 + 1:02d}",
-                "NA" if hole else number,
-                "" if row % 6 == 3 else whole,
-                "?" if row % 8 == 5 else colour,
-                ("007", "012")[row % 2],
-                note,
-            ]
-        )
-    return end.join(separator.join(line) for line in lines) + end
-
-
-def run(*argv):
-    return main([str(word) for word in argv])
+pytestmark = pytest.mark.usefixtures("tiny")
 
 
 def filled(data, output, *more):
     assert run("impute", data, "-o", output, "--effort", "fast", *more) == 0
     return output.read_bytes()
-
-
-def cells(content, separator=","):
-    return list(csv.reader(io.StringIO(content, newline=""), delimiter=separator))
 
 
 def check_filled(before, after, separator=","):
@@ -76,13 +36,6 @@ def check_filled(before, after, separator=","):
                 assert cell == found
     assert changed > 10
     return new
-
-
-@pytest.fixture
-def data(tmp_path):
-    path = tmp_path / "data.csv"
-    path.write_text(text())
-    return path
 
 
 class TestText:
@@ -344,6 +297,60 @@ class TestSeveral:
         assert "two files would be written" in capsys.readouterr().err
 
 
+class TestLittle:
+    """Few rows, columns without anything, columns of one value, more columns than rows."""
+
+    def write(self, tmp_path, rows, line):
+        path = tmp_path / "data.csv"
+        path.write_text("x,y,z\n" + "".join(line(i) for i in range(rows)))
+        return path
+
+    @pytest.mark.parametrize("command", ["impute", "fit"])
+    def test_fewer_than_ten_rows_to_learn_from(self, command, tmp_path, capsys):
+        path = self.write(tmp_path, 9, lambda i: f"{i / 2},{i % 2 or ''},\n")
+        assert run(command, path, "-o", tmp_path / "out.csv", "--effort", "fast") == 2
+        told = capsys.readouterr().err
+        assert f"{path}: expected at least 10 rows to learn from; got 9. Add rows" in told
+        assert os.listdir(tmp_path) == ["data.csv"]
+
+    def test_ten_in_two_files(self, tmp_path):
+        for name in "ab":
+            rows = "".join(f"{i / 2},{i % 2 or ''}\n" for i in range(5))
+            (tmp_path / f"{name}.csv").write_text("x,y\n" + rows)
+        paths = (tmp_path / "a.csv", tmp_path / "b.csv")
+        assert run("impute", *paths, "-o", tmp_path / "out", "--effort", "fast") == 0
+
+    def test_one_row_by_a_model(self, tmp_path):
+        path = self.write(tmp_path, 20, lambda i: f"{i / 2},{i % 2 or ''},{i % 3}\n")
+        assert run("fit", path, "-o", tmp_path / "model", "--effort", "fast") == 0
+        (tmp_path / "one.csv").write_text("x,y,z\n1.5,,\n")
+        argv = ("impute", tmp_path / "one.csv", "-o", tmp_path / "out.csv")
+        assert run(*argv, "--model", tmp_path / "model") == 0
+        assert "" not in cells((tmp_path / "out.csv").read_text())[1]
+
+    @pytest.mark.parametrize("value", ["3", "2.5", "k"])
+    def test_a_column_of_one_value_is_filled_with_it(self, value, tmp_path):
+        path = self.write(tmp_path, 20, lambda i: f"{i / 2},{i % 4 or ''},{value * (i % 3 > 0)}\n")
+        table = cells(filled(path, tmp_path / "out.csv").decode())
+        found = {row[2] for row in table[1:]}
+        assert found == {value}
+
+    def test_a_column_without_anything_passes(self, tmp_path, capsys):
+        path = self.write(tmp_path, 20, lambda i: f"{i / 2},{i % 4 or ''},NA\n")
+        table = cells(filled(path, tmp_path / "out.csv").decode())
+        assert {row[2] for row in table[1:]} == {"NA"}
+        assert "z (nothing in it to learn from; 20 missing)" in capsys.readouterr().out
+
+    def test_more_columns_than_rows(self, tmp_path, capsys):
+        path, rng = tmp_path / "data.csv", np.random.default_rng(0)
+        table = pd.DataFrame(rng.normal(size=(12, 30))).mask(rng.random((12, 30)) < 0.2)
+        table.to_csv(path, index=False)
+        filled(path, tmp_path / "out.csv")
+        assert not pd.read_csv(tmp_path / "out.csv").isna().any(axis=None)
+        told = capsys.readouterr().err
+        assert "plmcmc: warning: there are more columns (30) than rows (12)" in told
+
+
 NUMBERS = "x,y\n" + "".join(f"{i}.5,\n" for i in range(30))
 BAD = {
     "empty": ("", "is empty: expected names of columns"),
@@ -418,6 +425,38 @@ class TestBadInput:
     def test_types_that_are_not_json(self, data, tmp_path, capsys):
         told = self.refused(capsys, tmp_path, data, "--types", data)
         assert "expected JSON" in told
+
+    def test_types_of_a_column_without_anything(self, tmp_path, capsys):
+        path, types = tmp_path / "data.csv", tmp_path / "types.json"
+        path.write_text("x,y\n" + "".join(f"{i}.5,\n" for i in range(12)))
+        types.write_text(json.dumps({"y": "integer"}))
+        told = self.refused(capsys, tmp_path, path, "--types", types)
+        assert "data.csv, column 'y': expected values to learn from, as --types says" in told
+
+    def test_infinity_in_parquet(self, tmp_path, capsys):
+        path = tmp_path / "data.parquet"
+        pq.write_table(pa.table({"x": [1.5, None, float("inf"), 2.5] * 4}), path)
+        told = self.refused(capsys, tmp_path, path, output="out.parquet")
+        assert "data.parquet, row 3, column 'x': expected a finite number; got inf" in told
+
+    def test_a_level_in_parquet_that_a_model_has_not_seen(self, tmp_path, capsys):
+        path = tmp_path / "data.parquet"
+        words = {"w": ["a", "b", None, "a"] * 4, "x": [0.5, 1.5, 1.0, 0.5] * 4}
+        pq.write_table(pa.table(words), path)
+        assert run("fit", path, "-o", tmp_path / "model", "--effort", "fast") == 0
+        pq.write_table(pa.table({"w": [None, "c"], "x": [1.0, 2.0]}), path)
+        argv = ("impute", path, "-o", tmp_path / "out.parquet", "--model", tmp_path / "model")
+        assert run(*argv) == 2
+        told = capsys.readouterr().err
+        assert "row 2, column 'w': expected one of the model's values, 'a', 'b'; got 'c'" in told
+
+    def test_chains_that_went_astray(self, data, tmp_path, capsys, monkeypatch):
+        monkeypatch.setattr(FlowImputer, "transform", lambda self, table: table)
+        told = self.refused(capsys, tmp_path, data)
+        assert "columns ['size', 'count', 'colour']: no values were found to fill in" in told
+
+    def test_seed(self, data, tmp_path, capsys):
+        assert "must not be negative; got -1" in self.refused(capsys, tmp_path, data, "--seed", -1)
 
     def test_excluded_column_that_is_not_there(self, data, tmp_path, capsys):
         told = self.refused(capsys, tmp_path, data, "--exclude", "color")

@@ -141,6 +141,7 @@ def _filled(
     if rows.any():
         imputer = learned()
         completed = imputer.complete(frame, draws) if draws else [imputer.transform(frame)]
+        _check_filled(table, completed)
         told = imputer.convergence_ if imputer.convergence_.checked else None
         if told is not None:
             settled[rows] = told.rows
@@ -152,3 +153,15 @@ def _filled(
         )
     flag = None if arguments.flag is None else Flag(arguments.flag, settled.tolist())
     return Filled([table.filled(plan.known, own, flag) for own in completed], found)
+
+
+def _check_filled(table: Table, completed: Sequence[pd.DataFrame]) -> None:
+    """Refuse to write what is no value: chains may have gone astray."""
+    for frame in completed:
+        left = [name for name in frame.columns if frame[name].isna().any()]
+        if left:
+            raise ValueError(
+                f"{table.path}, columns {left}: no values were found to fill in. Look for a column "
+                f"in which nearly every value occurs once, and --exclude it; if there is none, "
+                f"please report this"
+            )

@@ -1,0 +1,26 @@
+"""A table to read, and efforts that only tests would call so."""
+
+from dataclasses import replace
+
+import pytest
+
+from plmcmc.imputation import EFFORTS
+from plmcmc.imputation.convergence import LEAST_STATES
+from table_files import text
+from toy_tables import TINY
+
+# States enough to tell what has converged.
+TELLING = replace(TINY, states=LEAST_STATES)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setitem(EFFORTS, "fast", TINY)
+    monkeypatch.setitem(EFFORTS, "default", TELLING)
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(text())
+    return path

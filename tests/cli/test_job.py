@@ -1,0 +1,243 @@
+"""What is kept of a job that was stopped: gone on with by the same command, and by no other."""
+
+import json
+import os
+from contextlib import suppress
+
+import pytest
+
+from plmcmc.cli import impute as command
+from plmcmc.cli import tables
+from plmcmc.cli.job import Filled, Found, part_of, working
+from plmcmc.imputation import FlowImputer
+from plmcmc.training.tabular import TableEM
+from table_files import run, text
+
+pytestmark = pytest.mark.usefixtures("tiny")
+TABLE = Filled([b"one", b"two"], Found(3, 2, 4, 0.5))
+SAME = {"seed": 0, "data": [["a.csv", "abc"]], "exclude": ("x",)}
+
+
+def stopped(path, identity, *, with_table=True):
+    """A job that was interrupted with a table done, or with nothing."""
+    try:
+        with working(path, identity, overwrite=False) as job:
+            if with_table:
+                job.keep(0, TABLE)
+            raise KeyboardInterrupt
+    except KeyboardInterrupt as end:
+        return str(end)
+
+
+class TestWorking:
+    def test_the_same_job_finds_what_was_kept(self, tmp_path, capsys):
+        told = stopped(tmp_path / "out.part", SAME)
+        assert told == (
+            f"interrupted. {tmp_path / 'out.part'} keeps 1 filled table: the same command goes on "
+            f"from there. To start over, delete it"
+        )
+        with working(tmp_path / "out.part", SAME, overwrite=False) as job:
+            assert job.filled(0) == TABLE
+            assert job.filled(1) is None
+        assert f"Going on from {tmp_path / 'out.part'}" in capsys.readouterr().out
+        assert not (tmp_path / "out.part").exists()
+
+    def test_another_job_does_not(self, tmp_path):
+        stopped(tmp_path / "out.part", SAME)
+        other = SAME | {"seed": 1}
+        before = {path: path.stat().st_size for path in tmp_path.rglob("*")}
+        with (
+            pytest.raises(FileExistsError, match=r"another job that was stopped; seed differ"),
+            working(tmp_path / "out.part", other, overwrite=False),
+        ):
+            pass
+        assert {path: path.stat().st_size for path in tmp_path.rglob("*")} == before
+        with working(tmp_path / "out.part", other, overwrite=True) as job:
+            assert job.filled(0) is None
+
+    def test_overwriting_goes_on_with_the_same_job(self, tmp_path):
+        stopped(tmp_path / "out.part", SAME)
+        with working(tmp_path / "out.part", SAME, overwrite=True) as job:
+            assert job.filled(0) == TABLE
+
+    def test_nothing_done_leaves_nothing(self, tmp_path):
+        told = stopped(tmp_path / "new" / "out.part", SAME, with_table=False)
+        assert told == "interrupted, before there was anything to keep"
+        assert os.listdir(tmp_path) == []
+
+    @pytest.mark.parametrize(("error", "stays"), [(ValueError, False), (OSError, True)])
+    def test_errors(self, error, stays, tmp_path):
+        """The same input is refused again; a full disk may be emptied."""
+        with suppress(error), working(tmp_path / "out.part", SAME, overwrite=False) as job:
+            job.keep(0, TABLE)
+            raise error
+        assert (tmp_path / "out.part").exists() == stays
+
+    def test_half_a_table_is_none(self, tmp_path):
+        stopped(tmp_path / "out.part", SAME)
+        os.rename(tmp_path / "out.part" / "table-0", tmp_path / "out.part" / "table-0.partial")
+        with working(tmp_path / "out.part", SAME, overwrite=False) as job:
+            assert job.filled(0) is None
+            job.keep(0, TABLE)
+            assert job.filled(0) == TABLE
+
+    @pytest.mark.parametrize("overwrite", [False, True])
+    def test_what_is_not_ours_is_not_touched(self, overwrite, tmp_path):
+        (tmp_path / "out.part").mkdir()
+        (tmp_path / "out.part" / "letter.txt").write_text("dear")
+        with (
+            pytest.raises(FileExistsError, match="is not what plmcmc keeps of a job"),
+            working(tmp_path / "out.part", SAME, overwrite=overwrite),
+        ):
+            pass
+        assert (tmp_path / "out.part" / "letter.txt").read_text() == "dear"
+
+    def test_two_at_once(self, tmp_path):
+        with working(tmp_path / "out.part", SAME, overwrite=False) as job:
+            job.keep(0, TABLE)
+            # A lock is not shared within a process either.
+            with (
+                pytest.raises(FileExistsError, match="in use by another process"),
+                working(tmp_path / "out.part", SAME, overwrite=True),
+            ):
+                pass
+            assert job.filled(0) == TABLE
+
+    def test_places(self, tmp_path):
+        assert part_of(tmp_path / "a.csv", several=False) == tmp_path / "a.csv.part"
+        assert part_of(tmp_path / "out", several=True) == tmp_path / "out" / "plmcmc.part"
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def count_steps(monkeypatch):
+    """Count rounds of learning."""
+    done, step = [], TableEM.step
+    monkeypatch.setattr(TableEM, "step", lambda *given: done.append(1) or step(*given))
+    return done
+
+
+class TestImpute:
+    def test_interrupted_while_drawing(self, data, tmp_path, monkeypatch, capsys):
+        argv = ("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast")
+        assert run("impute", data, "-o", tmp_path / "whole.csv", "--effort", "fast") == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(FlowImputer, "transform", interrupt)
+            assert run(*argv) == 130
+        told = capsys.readouterr().err
+        assert f"{tmp_path / 'out.csv.part'} keeps what was learned so far" in told
+        assert not (tmp_path / "out.csv").exists()
+        done = count_steps(monkeypatch)
+        assert run(*argv) == 0
+        assert done == []
+        assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+        assert sorted(os.listdir(tmp_path)) == ["data.csv", "out.csv", "whole.csv"]
+
+    def test_another_job_with_this_output(self, data, tmp_path, monkeypatch, capsys):
+        argv = ("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast")
+        with monkeypatch.context() as patch:
+            patch.setattr(FlowImputer, "transform", interrupt)
+            assert run(*argv) == 130
+        capsys.readouterr()
+        assert run(*argv, "--seed", 1) == 2
+        assert "seed differ. Finish it by its own command" in capsys.readouterr().err
+        assert run(*argv, "--seed", 1, "--overwrite") == 0
+        assert run("impute", data, "-o", tmp_path / "b.csv", "--effort", "fast", "--seed", 1) == 0
+        assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+    def test_changed_data_is_another_job(self, data, tmp_path, monkeypatch, capsys):
+        argv = ("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast")
+        with monkeypatch.context() as patch:
+            patch.setattr(FlowImputer, "transform", interrupt)
+            assert run(*argv) == 130
+        data.write_text(text(seed=1))
+        assert run(*argv) == 2
+        assert "data differ" in capsys.readouterr().err
+
+    def test_tables_that_are_done_are_not_filled_again(self, tmp_path, monkeypatch, capsys):
+        paths = [tmp_path / f"{name}.csv" for name in "abc"]
+        for seed, path in enumerate(paths):
+            path.write_text(text(seed=seed))
+        assert run("impute", *paths, "-o", tmp_path / "whole", "--effort", "fast") == 0
+        argv = ("impute", *paths, "-o", tmp_path / "out", "--effort", "fast")
+        fill, filled = command._filled, []
+
+        def second_interrupted(learned, arguments, plan, table, frame):
+            if len(filled) == 1:
+                raise KeyboardInterrupt
+            filled.append(table.path)
+            return fill(learned, arguments, plan, table, frame)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(command, "_filled", second_interrupted)
+            assert run(*argv) == 130
+        assert "keeps what was learned so far and 1 filled table" in capsys.readouterr().err
+        assert os.listdir(tmp_path / "out") == ["plmcmc.part"]
+        monkeypatch.setattr(
+            command, "_filled", lambda *given: filled.append(given[3].path) or fill(*given)
+        )
+        assert run(*argv) == 0
+        assert filled == paths
+        assert sorted(os.listdir(tmp_path / "out")) == ["a.csv", "b.csv", "c.csv"]
+        for path in paths:
+            whole = (tmp_path / "whole" / path.name).read_bytes()
+            assert (tmp_path / "out" / path.name).read_bytes() == whole
+
+    def test_stopped_while_files_take_their_places(self, tmp_path, monkeypatch):
+        paths = [tmp_path / f"{name}.csv" for name in "ab"]
+        for seed, path in enumerate(paths):
+            path.write_text(text(seed=seed))
+        argv = ("impute", *paths, "-o", tmp_path / "out", "--effort", "fast")
+        replace = os.replace
+
+        def replaced(here, there):
+            if str(there).endswith("b.csv"):
+                raise KeyboardInterrupt
+            replace(here, there)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(tables.os, "replace", replaced)
+            assert run(*argv) == 130
+        assert sorted(os.listdir(tmp_path / "out")) == ["a.csv", "plmcmc.part"]
+        assert run(*argv) == 0
+        assert sorted(os.listdir(tmp_path / "out")) == ["a.csv", "b.csv"]
+
+    def test_a_damaged_checkpoint_is_named(self, data, tmp_path, monkeypatch, capsys):
+        argv = ("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast")
+        with monkeypatch.context() as patch:
+            patch.setattr(FlowImputer, "transform", interrupt)
+            assert run(*argv) == 130
+        checkpoint = tmp_path / "out.csv.part" / "fit.safetensors"
+        checkpoint.write_bytes(b"nothing")
+        assert run(*argv) == 2
+        assert "fit.safetensors is not a checkpoint, or a damaged one" in capsys.readouterr().err
+        assert checkpoint.exists()
+
+    def test_interrupted_while_reading(self, data, tmp_path, monkeypatch, capsys):
+        monkeypatch.setattr(command, "read_tables", interrupt)
+        assert run("impute", data, "-o", tmp_path / "out.csv") == 130
+        assert capsys.readouterr().err == "plmcmc: interrupted\n"
+        assert os.listdir(tmp_path) == ["data.csv"]
+
+    def test_what_is_written_of_a_job(self, data, tmp_path, monkeypatch):
+        monkeypatch.setattr(FlowImputer, "transform", interrupt)
+        argv = ("impute", data, "-o", tmp_path / "out.csv", "--na-values", "x", "--flag", "f")
+        assert run(*argv) == 130
+        job = json.loads((tmp_path / "out.csv.part" / "job.json").read_text())
+        assert job["data"][0][0] == "data.csv"
+        assert (job["seed"], job["effort"], job["flag"]) == (0, "default", "f")
+
+
+class TestFit:
+    def test_interrupted(self, data, tmp_path, monkeypatch, capsys):
+        argv = ("fit", data, "-o", tmp_path / "model", "--effort", "fast")
+        with monkeypatch.context() as patch:
+            patch.setattr(FlowImputer, "save", interrupt)
+            assert run(*argv) == 130
+        assert "model.part keeps what was learned so far" in capsys.readouterr().err
+        done = count_steps(monkeypatch)
+        assert run(*argv) == 0
+        assert done == []
+        assert sorted(os.listdir(tmp_path)) == ["data.csv", "model"]
