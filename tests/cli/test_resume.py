@@ -1,0 +1,98 @@
+"""A real process, killed while it learns: the same command goes on, to the same bytes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plmcmc.imputation import EFFORTS
+from plmcmc.training.tabular import TableEM, TableTraining
+from table_files import run
+from toy_tables import TINY
+
+# A checkpoint after the fourth; too few to be ended early.
+ROUNDS = 6
+LONGER = replace(TINY, training=TableTraining(updates=50 * ROUNDS, batch=32))
+PATIENCE_S = 60
+# The same command in a process of its own, slow enough to be caught while it learns.
+SLOWLY = """
+import sys, time
+from test_resume import LONGER
+from plmcmc.cli import main
+from plmcmc.imputation import EFFORTS
+from plmcmc.training.tabular import TableEM
+
+EFFORTS["fast"] = LONGER
+step = TableEM.step
+
+def slow(*given):
+    time.sleep(0.3)
+    return step(*given)
+
+TableEM.step = slow
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def longer(monkeypatch):
+    monkeypatch.setitem(EFFORTS, "fast", LONGER)
+
+
+def killed(argv, part, number):
+    """Run a command, kill it as soon as there is a checkpoint; return exit code and words."""
+    here = Path(__file__).parent
+    environment = os.environ | {"PYTHONPATH": f"{here}{os.pathsep}{here.parent}"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOWLY, *map(str, argv)], stderr=subprocess.PIPE, env=environment
+    )
+    end = time.monotonic() + PATIENCE_S
+    while not (part / "fit.safetensors").exists() and time.monotonic() < end:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, told.decode()
+
+
+def steps_of(argv, monkeypatch):
+    """Run a command here; return how many rounds of learning it took."""
+    done, step = [], TableEM.step
+    with monkeypatch.context() as patch:
+        patch.setattr(TableEM, "step", lambda *given: done.append(1) or step(*given))
+        assert run(*argv) == 0
+    return len(done)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_impute(number, data, tmp_path, monkeypatch, capfd):
+    argv = ("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast")
+    code, told = killed(argv, tmp_path / "out.csv.part", number)
+    if number == signal.SIGINT:
+        assert code == 130
+        assert "out.csv.part keeps what was learned so far: the same command goes on" in told
+    else:
+        assert code == -signal.SIGKILL
+    assert sorted(os.listdir(tmp_path)) == ["data.csv", "out.csv.part"]
+    assert 0 < steps_of(argv, monkeypatch) < ROUNDS
+    assert "Going on from" in capfd.readouterr().out
+    whole = ("impute", data, "-o", tmp_path / "whole.csv", "--effort", "fast")
+    assert steps_of(whole, monkeypatch) == ROUNDS
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["data.csv", "out.csv", "whole.csv"]
+
+
+def test_fit(data, tmp_path, monkeypatch):
+    argv = ("fit", data, "-o", tmp_path / "model", "--effort", "fast")
+    assert killed(argv, tmp_path / "model.part", signal.SIGKILL)[0] == -signal.SIGKILL
+    assert 0 < steps_of(argv, monkeypatch) < ROUNDS
+    whole = ("fit", data, "-o", tmp_path / "whole", "--effort", "fast")
+    assert steps_of(whole, monkeypatch) == ROUNDS
+    for name in ("config.json", "weights.safetensors"):
+        found = (tmp_path / "model" / name).read_bytes()
+        assert found == (tmp_path / "whole" / name).read_bytes()
