@@ -6,10 +6,10 @@ Trains the preset of each set by Monte Carlo EM, then imputes its own rows: 25 c
 proposals, the last completions clamped to the observed range, alone and averaged. One JSON line a
 set. NMSE by the paper's row formula and per entry; a single draw's is the mean over the draws.
 
-Where chains start is not in appendix E.2. `--start samples`: at samples of the flow, of which the
-observed part is not yet right, in training and after, as where the paper says it (E.3, 5.3).
-`--start completions`: as `MonteCarloEM` has it, each chain goes on from its row's last completion;
-after training, from samples of the flow with the observed values put in.
+Where chains start is not in appendix E.2. `--start samples`, the preset's: at samples of the flow,
+of which the observed part is not yet right, in training and after, as where the paper says it (E.3,
+5.3). `--start completions`: each chain goes on from its row's last completion; after training, from
+samples of the flow with the observed values put in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import argparse
 import json
 import time
 import warnings
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,20 +26,10 @@ import torch
 
 from plmcmc.chains import Unconditional
 from plmcmc.posterior import condition
-from plmcmc.posterior.methods import Metropolis
 from plmcmc.statistics import nmse
 from plmcmc.training import MonteCarloEM, double, paper, undouble
 
 SETS = ("banknote", "breast", "concrete", "red-wine", "white-wine", "yeast")
-
-
-@dataclass(frozen=True)
-class FromSamples(Metropolis):
-    """The paper's Algorithm 1 from samples of the flow, whatever the start that is given."""
-
-    def begin(self, batch, y, warmup, streams):
-        y = Unconditional(projected=False)(batch.flow, batch.data, streams)
-        return super().begin(batch, y, warmup, streams)
 
 
 def main() -> None:
@@ -77,11 +67,9 @@ def scheduled(schedule, arguments):
     """Return the preset's schedule as it is asked for; fewer epochs have as many E-steps."""
     epochs = arguments.epochs or schedule.epochs
     every = max(1, schedule.every * epochs // schedule.epochs)
-    method = schedule.method
-    if arguments.start == "samples":
-        method = FromSamples(**{one.name: getattr(method, one.name) for one in fields(method)})
+    start = schedule.start if arguments.start == "samples" else None
     proposals = arguments.proposals or schedule.proposals
-    return replace(schedule, epochs=epochs, every=every, proposals=proposals, method=method)
+    return replace(schedule, epochs=epochs, every=every, proposals=proposals, start=start)
 
 
 def drawn(fitted, rows, preset, schedule, seed):
@@ -96,6 +84,7 @@ def drawn(fitted, rows, preset, schedule, seed):
         warmup=0,
         thin=schedule.proposals,
         method=schedule.method,
+        start=schedule.start or Unconditional(),
         random_state=seed,
     )
     values = draws.values[:, 0] * scale + mean

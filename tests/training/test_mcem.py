@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from plmcmc import methods
-from plmcmc.chains import CheckpointError
+from plmcmc.chains import CheckpointError, Unconditional
 from plmcmc.data import DataError
 from plmcmc.flows import NICE, Flatten, Linear, Preprocessed, load, save
+from plmcmc.posterior import ConvergenceWarning
 from plmcmc.target import NormalAuxiliary
 from plmcmc.training import (
     EMSchedule,
@@ -157,6 +158,28 @@ def test_chains_start_where_they_stopped(monkeypatch):
     torch.testing.assert_close(starts[0], starts[1], atol=1e-4, rtol=0)
     # Which is the first epochs' noise, of each copy its own.
     assert float(starts[0].unflatten(0, (-1, 3)).std(1).max()) > 1
+
+
+def test_chains_start_where_the_schedule_says(monkeypatch):
+    starts, begin = [], methods.Metropolis.begin
+
+    def spy(self, batch, y, warmup, streams):
+        starts.append((y, batch.data))
+        return begin(self, batch, y, warmup, streams)
+
+    monkeypatch.setattr(methods.Metropolis, "begin", spy)
+    settings = replace(SHORT, start=Unconditional(projected=False))
+    MonteCarloEM(settings).fit(Linear(3), rows_with_holes(90), random_state=3)
+    (first, data), (second, _) = starts
+    assert not torch.equal(first, second)
+    # Samples of the flow: what is observed was not put in.
+    assert not torch.isclose(first, data.values)[data.observed].any()
+
+
+def test_chains_that_never_move_are_told_of():
+    tight = methods.Metropolis(perturb=1.0, resample=1.0, auxiliary=NormalAuxiliary(1e-6))
+    with pytest.warns(ConvergenceWarning, match="of the rows has moved"):
+        MonteCarloEM(replace(SHORT, method=tight)).fit(Linear(3), rows_with_holes(90))
 
 
 @pytest.mark.parametrize("optimizer", ["adamax", "rmsprop", "adam"])

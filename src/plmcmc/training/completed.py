@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from plmcmc.chains import Acceptance, Schedule, run
 from plmcmc.data import Incomplete
 from plmcmc.flows import Preprocessed
 from plmcmc.kernels import NonFiniteStart
-from plmcmc.posterior import Conditional, Method, condition, methods
+from plmcmc.posterior import Conditional, ConvergenceWarning, Method, condition, methods
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.rng import Block, Streams
 from plmcmc.training.epoch import TrainingError
@@ -21,6 +22,9 @@ from plmcmc.training.fit import parameters_of
 from plmcmc.training.maximise import maximise
 from plmcmc.training.moments import moments_of
 from plmcmc.training.schedule import EMSchedule
+
+# Of the rows: if more never moved, training learns from where it began.
+STUCK = 0.5
 
 
 class CompletedState(NamedTuple):
@@ -122,7 +126,7 @@ class CompletedEpoch:
         return found
 
     def _expect(self, completed: Tensor, epoch: int) -> tuple[Tensor, float]:
-        """Walk every copy's chain on from its completion; return where they are, and acceptance."""
+        """Walk every copy's chain; return where they are, and acceptance."""
         copies, data = self.schedule.copies, self.data.select(self.holed)
         stacked = completed.unflatten(0, (-1, copies)).clone()
         before, after = stacked[self.holed], torch.empty_like(stacked[self.holed])
@@ -144,7 +148,20 @@ class CompletedEpoch:
             after = torch.clamp(after, *self.range)
         # Chains in warped coordinates may round what is seen: the data's own values stay.
         stacked[self.holed] = data.repeat(copies).project(after.flatten(0, 1)).view_as(after)
+        self._tell_stuck(rates, data, epoch)
         return stacked.flatten(0, 1), float(rates.mean())
+
+    def _tell_stuck(self, rates: Tensor, data: Incomplete, epoch: int) -> None:
+        """Warn if most rows never moved, those apart of which nothing is seen."""
+        seen = data.observed.flatten(1).any(1).cpu()
+        stuck = float((rates[seen] == 0).double().mean()) if bool(seen.any()) else 0.0
+        if stuck > STUCK:
+            warnings.warn(
+                f"in the E-step after epoch {epoch} no chain of {stuck:.0%} of the rows has moved: "
+                f"smaller steps, a wider auxiliary, or start=Unconditional(projected=False)",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
 
     def _method(self, conditional: Conditional, epoch: int) -> Method:
         method = self.schedule.method_after(epoch)
@@ -166,16 +183,18 @@ class CompletedEpoch:
         rows = torch.arange(blocks[0].start, blocks[-1].stop, device=y.device)
         options = {"chains": copies, "device": y.device}
         streams = Streams.of_blocks(self.seed, f"chains-{epoch}", blocks, **options)
-        accepted = Acceptance(Schedule(0, proposals), y.flatten(0, 1))
+        batch, y = conditional.batch(rows, copies), y.flatten(0, 1)
+        if self.schedule.start is not None:
+            with torch.no_grad():
+                y = self.schedule.start(batch.flow, batch.data, streams)
         try:
-            kernel, state, _ = method.begin(
-                conditional.batch(rows, copies), y.flatten(0, 1), None, streams
-            )
+            kernel, state, _ = method.begin(batch, y, None, streams)
         except NonFiniteStart as error:
             raise TrainingError(
                 f"after epoch {epoch} the flow gives {len(error.places)} completed rows no "
                 f"density: lower learning_rate (now {self.schedule.learning_rate})"
             ) from error
+        accepted = Acceptance(Schedule(0, proposals), y)
         state = run(kernel, state, streams, proposals, recorders=(accepted,))
         rate = accepted.rate.view(-1, copies).mean(1)
         return state.completion.unflatten(0, (-1, copies)), rate.cpu()

@@ -14,6 +14,12 @@ Where the paper contradicts itself, or leaves something open, this is how it is 
 - "K = 5, L = 4" are Glow's words, and NICE has no levels: 4 couplings of 5 hidden layers each.
 - The copied columns of concrete are "an additional single sample": of each chain, so that 25 chains
   are 50 draws.
+- Where chains of an E-step begin is said for images only (section 5.3: samples at reduced variance;
+  E.3: at temperature 1). At a completion `y_O = x_O`, and with sigma_a 1e-3 next to no proposal is
+  accepted from there: training learns nothing (measured in `docs/results/paper-training.md`). So
+  chains begin at samples of the flow, observed values not put in, and find `x_O` first.
+- sigma_a is in whitened units. `MonteCarloEM` returns the flow behind its whitening: ask
+  `fitted.flow.flow` for draws of whitened rows at these settings.
 - Choosing between two proposals and correcting for the chosen one is called an approximation; it
   is exact (see `plmcmc.kernels.Mixture`).
 """
@@ -25,10 +31,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plmcmc.chains import Unconditional
 from plmcmc.flows import NICE
 from plmcmc.posterior.methods import Metropolis
 from plmcmc.target import NormalAuxiliary
 from plmcmc.training.schedule import EMSchedule
+
+FROM_SAMPLES = Unconditional(projected=False)
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,7 @@ def paper(name: str) -> Preset:
         optimizer="adamax",
         learning_rate=2e-3,
         method=Metropolis(perturb=0.01, resample=1.0, auxiliary=NormalAuxiliary(1e-3)),
+        start=FROM_SAMPLES,
         whiten=True,
         clamp=True,
     )
@@ -126,6 +136,7 @@ def paper_mnist() -> Preset:
         momentum=0.9,
         method=Metropolis(perturb=0.05, resample=1.814, auxiliary=auxiliary),
         later=((500, Metropolis(perturb=0.05, resample=0.5, auxiliary=auxiliary)),),
+        start=FROM_SAMPLES,
         whiten=True,
         clamp=True,
     )

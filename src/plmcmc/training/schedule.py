@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Adam, Adamax, Optimizer, RMSprop
 
+from plmcmc.chains import Start
 from plmcmc.posterior import Method, methods
 from plmcmc.training.epoch import TrainingError
 from plmcmc.training.fit import refuse_less_than_one
@@ -32,6 +33,9 @@ class EMSchedule:
         clip: largest norm of a gradient; None for any.
         method: what chains walk by. What of it is not given is tuned anew in every E-step.
         later: pairs of an epoch and the method of E-steps from the end of that epoch on.
+        start: where the chains of every E-step begin; None goes on from the last completions, at
+            which a tight auxiliary density lets the paper's kernel hardly move (there is a
+            warning then).
         whiten: subtract each entry's observed mean and divide by its observed deviation first.
             Without, `x` is taken to be whitened.
         clamp: bring completions back into each entry's observed range after an E-step.
@@ -48,6 +52,7 @@ class EMSchedule:
     clip: float | None = None
     method: str | Method = field(default=methods.Metropolis())
     later: tuple[tuple[int, str | Method], ...] = ()
+    start: Start | None = None
     whiten: bool = True
     clamp: bool = True
 
