@@ -15,10 +15,11 @@ from plmcmc.training.tabular import TableEM, TableTraining
 from table_files import run
 from toy_tables import TINY
 
+pytestmark = pytest.mark.slow
 # A checkpoint after the fourth; too few to be ended early.
 ROUNDS = 6
 LONGER = replace(TINY, training=TableTraining(updates=50 * ROUNDS, batch=32))
-PATIENCE_S = 60
+PATIENCE_S = 120
 # The same command in a process of its own, slow enough to be caught while it learns.
 SLOWLY = """
 import sys, time
