@@ -93,13 +93,12 @@ class Course:
 
     @property
     def improved(self) -> bool:
-        """Whether training helped: by a standard error, or half of one if many values were hidden.
+        """Whether training helped; if few values were hidden, by half a standard error at least.
 
         Few say little, and the best of many validations is better than it will prove.
         """
-        return self.best > 0 and self._gap(0, self.best) > (
-            1.0 if self.smooth.shape[1] < ENOUGH else 0.5
-        )
+        least = 0.5 if self.smooth.shape[1] < ENOUGH else 0.0
+        return self.best > 0 and self._gap(0, self.best) > least
 
     @property
     def over(self) -> bool:
