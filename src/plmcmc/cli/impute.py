@@ -158,7 +158,7 @@ def _filled(
 def _check_filled(table: Table, completed: Sequence[pd.DataFrame]) -> None:
     """Refuse to write what is no value: chains may have gone astray."""
     for frame in completed:
-        left = [name for name in frame.columns if frame[name].isna().any()]
+        left = [name for name in frame.columns if frame[name].isna().to_numpy().any()]
         if left:
             raise ValueError(
                 f"{table.path}, columns {left}: no values were found to fill in. Look for a column "

@@ -28,11 +28,9 @@ def info(path: str) -> None:
     Console().print(shown)
     effort = imputer.effort_
     named = next((name for name, known in EFFORTS.items() if known == effort), "custom")
-    rows = getattr(imputer, "rows_", None)
-    say(f"rows learned from: {rows}" if rows else f"columns: {len(layout.names)}")
     say(
-        f"effort: {named}\nmembers: {effort.members}\nseed: {imputer.seed_}\n"
-        f"statistic: {imputer.statistic}"
+        f"rows learned from: {imputer.rows_}\neffort: {named}\nmembers: {effort.members}\n"
+        f"seed: {imputer.seed_}\nstatistic: {imputer.statistic}"
     )
 
 

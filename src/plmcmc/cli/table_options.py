@@ -6,48 +6,55 @@ Nothing heavy is imported here: help must answer at once.
 from __future__ import annotations
 
 import argparse
+from textwrap import fill
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 EFFORTS = ("fast", "default", "thorough")
-EXIT_CODES = (
-    "exit codes: 0 done; 1 too little memory; 2 input that cannot be worked with, said in words; "
-    "130 interrupted"
-)
+AFTER = """\
+{examples}
+
+exit codes:
+  0    done
+  1    too little memory
+  2    input that cannot be worked with; a message says where and why
+  130  stopped by Ctrl-C; the same command goes on from there
+"""
 
 
 def add_impute(commands: Commands) -> None:
     """Add `plmcmc impute`."""
-    impute = commands.add_parser(
+    impute = _added(
+        commands,
         "impute",
-        help="fill the holes of tables in CSV, TSV or Parquet files",
-        description="Fill the holes of tables: by a model saved before, or by one that is fitted "
-        "to all of DATA first. What is there stays as it is, to the character. Identifiers, "
-        "dates, free text and excluded columns pass through untouched; --types says otherwise. "
-        "Stopped halfway (Ctrl-C), the same command goes on from there.",
-        epilog="example: plmcmc impute survey.csv -o filled.csv --report report.html. "
-        + EXIT_CODES,
+        "fill the holes of tables in CSV, TSV or Parquet files",
+        "Fill the holes of tables: by a model saved before, or by one that is fitted to all of "
+        "DATA first. What is there stays as it is, to the character. Identifiers, dates, free "
+        "text and excluded columns pass through untouched; --types says otherwise.",
+        "plmcmc impute survey.csv -o filled.csv --report report.html",
+        "plmcmc impute survey.csv -o drawn.csv --draws 20",
+        "plmcmc impute new.parquet -o filled.parquet --model model",
     )
     _add_data(impute)
     _add_output(impute, "OUT", "the file to write; of several DATA, a directory")
     _add_filling(impute)
-    _add_fitting(impute)
+    _add_fitting(impute, "0, or the model's")
     impute.set_defaults(command=_run_impute)
 
 
 def add_fit(commands: Commands) -> None:
     """Add `plmcmc fit`."""
-    fit = commands.add_parser(
+    fit = _added(
+        commands,
         "fit",
-        help="learn from tables, and save the model for plmcmc impute --model",
-        description="Learn from tables with holes, and save the model: plmcmc impute --model then "
-        "fills other rows of the same columns at once. Stopped halfway (Ctrl-C), the same command "
-        "goes on from there.",
-        epilog="example: plmcmc fit survey.csv -o model. " + EXIT_CODES,
+        "learn from tables, and save the model for plmcmc impute --model",
+        "Learn from tables with holes, and save the model: plmcmc impute --model then fills other "
+        "rows of the same columns without learning again.",
+        "plmcmc fit survey.csv -o model",
     )
     _add_data(fit)
     _add_output(fit, "MODEL", "the directory to write")
-    _add_fitting(fit)
+    _add_fitting(fit, "0")
     fit.set_defaults(command=_run_fit)
 
 
@@ -61,6 +68,20 @@ def add_info(commands: Commands) -> None:
     )
     info.add_argument("model", metavar="MODEL", help="a directory written by plmcmc fit")
     info.set_defaults(command=_run_info)
+
+
+def _added(
+    commands: Commands, name: str, words: str, description: str, *examples: str
+) -> argparse.ArgumentParser:
+    shown = "\n".join(["examples:", *(f"  {example}" for example in examples)])
+    return commands.add_parser(
+        name,
+        help=words,
+        description=fill(description, 79),
+        epilog=AFTER.format(examples=shown),
+        # Lines of the epilog stay lines.
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def _add_data(command: argparse.ArgumentParser) -> None:
@@ -111,16 +132,21 @@ def _add_filling(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_fitting(command: argparse.ArgumentParser) -> None:
+def _add_fitting(command: argparse.ArgumentParser, seed: str) -> None:
     """Add what is said of tables and of fitting."""
     add = command.add_argument
     add(
         "--seed",
         type=int,
         metavar="S",
-        help="random seed: the same gives the same (default: 0, or the model's)",
+        help=f"random seed: the same seed gives the same output (default: {seed})",
     )
-    add("--effort", choices=EFFORTS, help="how much work to put in (default: default)")
+    add(
+        "--effort",
+        choices=EFFORTS,
+        help="how much work to put in: fast takes half the time of default or less, thorough "
+        "a few times as long, for what matters or does not converge (default: default)",
+    )
     add(
         "--na-values",
         nargs="+",
