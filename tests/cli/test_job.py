@@ -47,7 +47,7 @@ class TestWorking:
         other = SAME | {"seed": 1}
         before = {path: path.stat().st_size for path in tmp_path.rglob("*")}
         with (
-            pytest.raises(FileExistsError, match=r"another job that was stopped; seed differ"),
+            pytest.raises(FileExistsError, match=r"stopped .what differs: seed.\."),
             working(tmp_path / "out.part", other, overwrite=False),
         ):
             pass
@@ -142,7 +142,7 @@ class TestImpute:
             assert run(*argv) == 130
         capsys.readouterr()
         assert run(*argv, "--seed", 1) == 2
-        assert "seed differ. Finish it by its own command" in capsys.readouterr().err
+        assert "(what differs: seed). Finish it by its own command" in capsys.readouterr().err
         assert run(*argv, "--seed", 1, "--overwrite") == 0
         assert run("impute", data, "-o", tmp_path / "b.csv", "--effort", "fast", "--seed", 1) == 0
         assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
@@ -154,7 +154,7 @@ class TestImpute:
             assert run(*argv) == 130
         data.write_text(text(seed=1))
         assert run(*argv) == 2
-        assert "data differ" in capsys.readouterr().err
+        assert "what differs: data" in capsys.readouterr().err
 
     def test_tables_that_are_done_are_not_filled_again(self, tmp_path, monkeypatch, capsys):
         paths = [tmp_path / f"{name}.csv" for name in "abc"]

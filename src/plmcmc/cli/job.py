@@ -168,8 +168,9 @@ def _begin(job: Job, identity: dict[str, Any], *, overwrite: bool) -> None:
     if kept and not overwrite:
         keys = [key for key in {**there, **identity} if there.get(key) != identity.get(key)]
         raise FileExistsError(
-            f"{job.path} holds another job that was stopped; {', '.join(keys)} differ. Finish it "
-            f"by its own command, choose another output, or throw it away with --overwrite"
+            f"{job.path} holds another job that was stopped (what differs: {', '.join(keys)}). "
+            f"Finish it by its own command, choose another output, or throw it away with "
+            f"--overwrite"
         )
     for entry in job.path.iterdir():
         if entry.is_dir():
