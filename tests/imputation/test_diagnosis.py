@@ -95,3 +95,11 @@ def test_every_kind_of_column_and_columns_without_holes():
     assert np.isnan(found.converged[0])
     assert (found.coverage >= 0).all()
     assert (found.coverage <= 1).all()
+
+
+def test_a_column_of_one_level_has_converged():
+    table, _ = with_holes(mixed())
+    table["one"] = np.where(np.arange(len(table)) % 3, "k", None)
+    found = FlowImputer(TINY, random_state=0).fit(table).diagnose(table)
+    assert found.names[-1] == "one"
+    assert found.rhat[-1] == found.converged[-1] == found.coverage[-1] == 1

@@ -131,7 +131,9 @@ def _by_column(model: TableModel, rhat: Array) -> Array:
     """Return the worst R-hat of each column's scores, `(members, rows, columns)`."""
     widths = [column.width for column in model.schema.columns]
     parts = np.split(rhat, np.cumsum(widths)[:-1], axis=2)
-    return np.stack([part.max(2) for part in parts], 2)
+    # A column of one level has no score, and nothing that would have to converge.
+    alone = np.ones(rhat.shape[:2])
+    return np.stack([part.max(2) if part.shape[2] else alone for part in parts], 2)
 
 
 def _ess(drawn: Array, effort: Effort) -> float:
