@@ -96,6 +96,22 @@ class TestText:
         assert {row[0] for row in table[1:]} == {"yes", "no"}
         assert {row[1] for row in table[1:]} == {"2", "7", "10"}
 
+    def test_whole_numbers_as_pandas_writes_them(self, tmp_path):
+        """With a hole, 3 becomes 3.0: they stay whole and are written so, and are no identifier."""
+        path = tmp_path / "data.csv"
+        frame = pd.DataFrame({"n": [1, 5, None, 3, 2] * 6, "m": np.arange(30.0), "x": 0.5})
+        frame.to_csv(path, index=False)
+        table = cells(filled(path, tmp_path / "out.csv").decode())
+        assert {row[0] for row in table[1:]} <= {"1.0", "2.0", "3.0", "4.0", "5.0"}
+        assert run("fit", path, "-o", tmp_path / "model", "--effort", "fast") == 0
+        kinds = FlowImputer.load(tmp_path / "model").layout_
+        assert dict(zip(kinds.names, kinds.kinds, strict=True))["m"] == "integer"
+        (tmp_path / "new.csv").write_text("n,m,x\n,1,.5\n,2,.5\n")
+        argv = ("impute", tmp_path / "new.csv", "-o", tmp_path / "new-out.csv")
+        assert run(*argv, "--model", tmp_path / "model") == 0
+        found = cells((tmp_path / "new-out.csv").read_text())
+        assert all(row[0].isdigit() for row in found[1:])
+
     def test_statistics(self, data, tmp_path):
         kinds = ("mean", "median", "draw")
         found = [filled(data, tmp_path / f"{k}.csv", "--statistic", k).decode() for k in kinds]

@@ -10,7 +10,8 @@ import pytest
 
 from plmcmc.cli import report as module
 from plmcmc.cli.job import Found
-from plmcmc.cli.report import _diagnosed, _level_row, _width_row
+from plmcmc.cli.report import _diagnosed
+from plmcmc.cli.report_diagnosis import level_row, width_row
 from plmcmc.cli.report_figures import LINES, SHOWN, _by_pattern, _lines, most_holes, pattern_png
 from plmcmc.cli.report_words import Column, interval_coverage, right_levels, warnings_of
 from plmcmc.imputation import FlowImputer
@@ -238,7 +239,7 @@ class TestWords:
 class TestRows:
     def test_widths(self):
         """A standard normal's interval in a column four times as wide."""
-        name, _, width, _, share = _width_row(diagnosis(), 0)
+        name, _, width, _, share = width_row(diagnosis(), 0)
         assert name == "c0"
         # 1,600 draws of each hole: the median of ten widths is within 3% of 3.29.
         assert abs(float(width) - 3.29) < 0.1
@@ -246,7 +247,7 @@ class TestRows:
 
     def test_a_column_of_one_value(self):
         found = diagnosis(observed=(np.ones(50), np.ones(50)))
-        assert _width_row(found, 0)[-1] == "–"
+        assert width_row(found, 0)[-1] == "–"
 
     def test_agreement(self):
         drawn = np.zeros((20, 3, 4))
@@ -257,7 +258,7 @@ class TestRows:
             observed=(np.array([1.0, 1.0, 1.0, 0.0]),) * 2,
             imputed=(drawn,) * 2,
         )
-        name, words, _, share = _level_row(found, 0)
+        name, words, _, share = level_row(found, 0)
         assert (name, words, share) == ("c0", "blue (75%)", "75%")
 
 

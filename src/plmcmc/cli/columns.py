@@ -23,6 +23,8 @@ from plmcmc.imputation import FlowImputer
 MOSTLY = 0.95
 FREE_TEXT = 50
 WHOLE = re.compile(r"[+-]?\d+")
+# So pandas writes whole numbers of a column with holes.
+WHOLE_AS_FLOAT = re.compile(r"[+-]?\d+\.0*")
 # 007 is a code: as a number it would be 7.
 CODE = re.compile(r"[+-]?0\d+")
 
@@ -146,9 +148,9 @@ def _decided_text(tables: Sequence[TextTable], name: str) -> str | PassThrough:
         if sum(numbers) >= MOSTLY * len(words):
             _refuse_text(tables, name)
         return _decided_words(columns)
-    if not all(WHOLE.fullmatch(word) for word in words):
-        return "continuous"
-    return PassThrough("identifier") if _distinct(columns) else "integer"
+    if all(WHOLE.fullmatch(word) for word in words):
+        return PassThrough("identifier") if _distinct(columns) else "integer"
+    return "integer" if all(WHOLE_AS_FLOAT.fullmatch(word) for word in words) else "continuous"
 
 
 def _decided_stored(tables: Sequence[ParquetTable], name: str) -> str | PassThrough:

@@ -45,6 +45,8 @@ figure img { width: 100%; height: auto; min-width: 34rem; max-width: 60rem; disp
 figure img.small { width: auto; max-width: 100%; min-width: 0; }
 @media print { main { max-width: none; } h2 { break-after: avoid; } }
 """
+# In a cell of which there is nothing to say.
+NOTHING = "–"
 # A page that was tampered with could still load and run nothing.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 

@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,21 +14,13 @@ from numpy.typing import NDArray
 from plmcmc import __version__
 from plmcmc.cli.columns import Plan
 from plmcmc.cli.job import Found
-from plmcmc.cli.page import Html, bar, element, listed, page, picture, table
-from plmcmc.cli.report_figures import PATTERN_ROWS, SHOWN, most_holes, pattern_png, png, short
-from plmcmc.cli.report_words import (
-    Column,
-    converged_share,
-    interval_coverage,
-    right_levels,
-    warnings_of,
-)
+from plmcmc.cli.page import NOTHING, Html, bar, element, listed, page, picture, table
+from plmcmc.cli.report_diagnosis import chains_section, hidden_section, imputed_section
+from plmcmc.cli.report_figures import PATTERN_ROWS, pattern_png
+from plmcmc.cli.report_words import Column, converged_share, interval_coverage, warnings_of
 from plmcmc.cli.tables import Table
 from plmcmc.imputation import EFFORTS, FlowImputer
-from plmcmc.imputation.convergence import LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, ROWS, Diagnosis
-
-NOTHING = "–"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +46,10 @@ class Asked:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Which cells are missing, `(rows, columns)` of the first table."""
+        """Which cells are missing, `(rows, columns)`, columns as in the first table."""
         names = self.tables[0].names
-        # With a model, another table may have columns less.
         return np.concatenate(
-            [np.stack([_missing(table, name) for name in names], 1) for table in self.tables]
+            [np.stack([own.missing(name) for name in names], 1) for own in self.tables]
         )
 
 
@@ -86,9 +76,9 @@ def report(asked: Asked, found: Found, imputer: FlowImputer | None) -> str:
     ]
     if imputer is not None and diagnosis is not None:
         parts += [
-            *_imputed_section(diagnosis),
-            *_hidden_section(diagnosis),
-            *_chains_section(found, diagnosis),
+            *imputed_section(diagnosis),
+            *hidden_section(diagnosis),
+            *chains_section(found, diagnosis),
         ]
     return page("Imputation report", [*parts, *_last_words()])
 
@@ -110,7 +100,7 @@ def _columns(asked: Asked, frame: pd.DataFrame) -> list[Column]:
             name,
             plan.known.kinds.get(name),
             plan.passed.get(name),
-            sum(table.holes(name) for table in asked.tables if name in table.names),
+            sum(table.holes(name) for table in asked.tables),
             len(frame[name].dropna().unique()) if name in plan.known.kinds else None,
         )
         for name in asked.tables[0].names
@@ -182,129 +172,6 @@ def _done(column: Column) -> str:
     return "filled" if column.missing else "learned from"
 
 
-def _imputed_section(diagnosis: Diagnosis) -> Iterator[Html]:
-    yield element("h2", "What was filled in")
-    yield element(
-        "p",
-        f"What each hole might be is drawn many times. Shown are these draws, for at most {ROWS} "
-        "rows, beside all values that were seen. They need not look alike: rows with holes may "
-        "differ from those without.",
-    )
-    yield picture(
-        png(most_holes(diagnosis).densities()),
-        "Observed (grey) and imputed values (red), column by column." + _only(diagnosis),
-    )
-    numbers = [p for p, k in enumerate(diagnosis.kinds) if k in ("continuous", "integer")]
-    numbers = [place for place in numbers if diagnosis.imputed[place].shape[1]]
-    others = [p for p, drawn in enumerate(diagnosis.imputed) if drawn.shape[1]]
-    others = [place for place in others if place not in numbers]
-    if numbers:
-        yield element(
-            "p",
-            f"How wide is the {LEVEL:.0%} interval of a hole, at the median? Beside it stands the "
-            f"range that holds {LEVEL:.0%} of the column's own values: an interval of 100% of it "
-            "means that the other columns tell nothing.",
-        )
-        yield table(
-            ("column", "observed range", "median width", "", "of the range"),
-            [_width_row(diagnosis, place) for place in numbers],
-            numbers=(2, 4),
-        )
-    if others:
-        yield element("p", "How often do draws of a hole agree on one level, at the median?")
-        yield table(
-            ("column", "most frequent", "", "draws agree"),
-            [_level_row(diagnosis, place) for place in others],
-            numbers=(3,),
-        )
-
-
-def _width_row(diagnosis: Diagnosis, place: int) -> tuple[Any, ...]:
-    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    drawn = diagnosis.imputed[place].swapaxes(1, 2).reshape(-1, diagnosis.imputed[place].shape[1])
-    low, high = np.quantile(drawn, ends, axis=0)
-    first, last = np.quantile(diagnosis.observed[place], ends)
-    width = float(np.median(high - low))
-    name, seen = diagnosis.names[place], f"{first:.4g} to {last:.4g}"
-    if last == first:
-        return name, seen, f"{width:.4g}", "", NOTHING
-    return name, seen, f"{width:.4g}", bar(width / (last - first)), f"{width / (last - first):.0%}"
-
-
-def _level_row(diagnosis: Diagnosis, place: int) -> tuple[Any, ...]:
-    levels = diagnosis.levels[place] or ()
-    drawn = diagnosis.imputed[place]
-    votes = np.stack([(drawn == code).mean((0, 2)) for code in range(len(levels))])
-    agreed = float(np.median(votes.max(0)))
-    seen = np.bincount(diagnosis.observed[place].astype(int), minlength=len(levels))
-    share = seen.max() / max(seen.sum(), 1)
-    words = f"{short(str(levels[int(seen.argmax())]))} ({share:.0%})"
-    return diagnosis.names[place], words, bar(agreed), f"{agreed:.0%}"
-
-
-def _hidden_section(diagnosis: Diagnosis) -> Iterator[Html]:
-    yield element("h2", "Values hidden on purpose")
-    covered, right = interval_coverage(diagnosis), right_levels(diagnosis)
-    words = "A tenth of the values that are known was hidden, then imputed as if missing."
-    if np.isfinite(covered):
-        words += (
-            f" Of values hidden on purpose, {covered:.0%} lay in their {LEVEL:.0%} interval: it "
-            f"should be about {LEVEL:.0%}."
-        )
-    if np.isfinite(right):
-        words += f" Of words without an order, {right:.0%} were guessed right."
-    if not np.isfinite(covered) and not np.isfinite(right):
-        words += " There were too few to tell anything."
-    yield element("p", words)
-
-
-def _chains_section(found: Found, diagnosis: Diagnosis) -> Iterator[Html]:
-    yield element("h2", "Have the chains converged?")
-    share = converged_share(found, diagnosis)
-    words = f"{share:.0%} of the missing values have converged (R-hat under {LIMIT})"
-    if found.settled is not None:
-        words += f"; in {found.settled:,} of {found.rows:,} rows with holes all of them have"
-    verdict = (
-        "Chains that began apart have met: what was filled in does not hang on where they began."
-        if share >= 0.9
-        else "Chains that began apart have not all met: --effort thorough lets them run longer."
-    )
-    yield element("p", f"{words}. {verdict} {diagnosis.rows} rows were looked at closely:")
-    yield table(
-        ("column", "R-hat, median", "converged", "effective draws", "hidden values found"),
-        [
-            (name, f"{rhat:.2f}", f"{converged:.0%}", f"{ess:.0f}", _found(coverage, kind))
-            for name, rhat, converged, ess, coverage, kind, drawn in zip(
-                diagnosis.names,
-                diagnosis.rhat,
-                diagnosis.converged,
-                diagnosis.ess,
-                diagnosis.coverage,
-                diagnosis.kinds,
-                diagnosis.imputed,
-                strict=True,
-            )
-            if drawn.shape[1]
-        ],
-        numbers=(1, 2, 3, 4),
-    )
-    yield picture(
-        png(most_holes(diagnosis).traces()),
-        "The chains of one hole of each column: they should cross all the time." + _only(diagnosis),
-    )
-
-
-def _found(coverage: float, kind: str) -> str:
-    if not np.isfinite(coverage):
-        return NOTHING
-    return f"{coverage:.0%} {'guessed right' if kind == 'categorical' else 'in their interval'}"
-
-
-def _only(diagnosis: Diagnosis) -> str:
-    count = sum(drawn.shape[1] > 0 for drawn in diagnosis.imputed)
-    return f" The {SHOWN} columns with the most holes of {count} are shown." * (count > SHOWN)
-
-
 def _asked_section(asked: Asked, imputer: FlowImputer | None) -> Iterator[Html]:
     arguments = asked.arguments
     lines = [
@@ -344,9 +211,3 @@ def _last_words() -> Iterator[Html]:
             "write several with --draws, and pool what you find.",
         )
     )
-
-
-def _missing(table: Table, name: str) -> NDArray[np.bool_]:
-    if name not in table.names:
-        return np.ones(table.rows, dtype=bool)
-    return table.missing(name)

@@ -99,12 +99,10 @@ class TextTable:
         for name, kind in known.kinds.items():
             words = self.words(name)
             if None in words:
-                values = self._values(name, _reader(kind, known.levels.get(name)))
-                # A level is written as this column writes it: yes, not True.
-                spelled = dict(zip(reversed(values), reversed(cells[name]), strict=True))
+                write = self._writer(name, kind, known.levels.get(name))
                 new = frame[name].tolist()
                 cells[name] = [
-                    self._cell(value, kind, spelled) if word is None else cell
+                    write(value) if word is None else cell
                     for value, word, cell in zip(new, words, cells[name], strict=True)
                 ]
         if flag is not None:
@@ -134,14 +132,23 @@ class TextTable:
                 ) from None
         return tuple(values)
 
-    def _cell(self, value: Any, kind: str, spelled: Mapping[Any, str]) -> str:
-        if kind == "integer":
-            return str(round(value))
+    def _writer(self, name: str, kind: str, levels: Sequence[Any] | None) -> Callable[[Any], str]:
+        """Return what writes a value as its column does: yes, not True; 3.0, not 3."""
         if kind == "continuous":
-            return repr(float(value))
-        if value in spelled:
-            return spelled[value]
-        return _quoted(str(value).removesuffix(".0" * isinstance(value, float)), self.separator)
+            return lambda value: repr(float(value))
+        if kind == "integer":
+            seen = [word for word in self.words(name) if word is not None]
+            end = ".0" if seen and all("." in word for word in seen) else ""
+            return lambda value: f"{round(value)}{end}"
+        values = self._values(name, _reader(kind, levels))
+        spelled = dict(zip(reversed(values), reversed(self.cells[name]), strict=True))
+
+        def write(value: Any) -> str:
+            if value in spelled:
+                return spelled[value]
+            return _quoted(str(value).removesuffix(".0" * isinstance(value, float)), self.separator)
+
+        return write
 
     def _text(self, cells: Mapping[str, list[str]], stop: int | None = None) -> str:
         columns = [column[:stop] for column in cells.values()]
