@@ -190,3 +190,13 @@ def test_a_level_that_was_never_seen_is_named(fitted):
 def test_settings_that_cannot_be(options, message):
     with pytest.raises(ValueError, match=message):
         FlowImputer(**{"effort": TINY} | options).fit(np.zeros((10, 2)))
+
+
+def test_a_column_of_many_rare_levels_does_no_harm():
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=63)
+    notes = [f"n{row}" if row < 40 else "same" for row in range(63)]
+    table = pd.DataFrame({"size": size, "y": size + rng.normal(size=63), "note": notes})
+    table.loc[::5, "y"] = np.nan
+    filled = FlowImputer(TINY, random_state=0).fit_transform(table)
+    assert filled["y"].between(table["y"].min(), table["y"].max()).all()

@@ -29,6 +29,8 @@ WIDE = 0.05
 # Steps that settle, and steps that are averaged over, each with a set of scores to keep.
 SETTLED, KEPT = 20, 20
 STEP, TURNS = 0.8, 2
+# No column's variance is less: normal scores have about 1.
+NARROW = 0.1
 
 
 class Copula(NamedTuple):
@@ -74,9 +76,17 @@ def _followed(
             new = expectation_maximisation(scores, observed, start=gaussian, steps=1)
             # All of each step at first; then the mean of all since.
             share = 1 / max(1, step - SETTLED + 1)
-            gaussian = Gaussian(*(a.lerp(b, share) for a, b in zip(gaussian, new, strict=True)))
+            moved = Gaussian(*(a.lerp(b, share) for a, b in zip(gaussian, new, strict=True)))
+            gaussian = _spread_out(moved)
             kept.append(scores)
     return Copula(gaussian, kept[SETTLED:], observed)
+
+
+def _spread_out(gaussian: Gaussian) -> Gaussian:
+    """Stretch columns that all but collapsed: of a score known by its sign any scale will do."""
+    mean, covariance = gaussian
+    stretch = (NARROW / covariance.diagonal()).clamp(min=1.0).sqrt()
+    return Gaussian(mean * stretch, covariance * stretch * stretch[:, None])
 
 
 def _middle(regions: Regions) -> NDArray[np.float64]:
