@@ -1,5 +1,29 @@
-"""Two files of tests run side by side (`-n 2`): each has one thread."""
+"""One thread for each process of tests; a table to read, and efforts only tests would call so."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 
+from plmcmc.imputation import EFFORTS
+from plmcmc.imputation.convergence import LEAST_STATES
+from table_files import text
+from toy_tables import TINY
+
+# Two files of tests run side by side (`-n 2`): each has one thread.
 torch.set_num_threads(1)
+# States enough to tell what has converged.
+TELLING = replace(TINY, states=LEAST_STATES)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setitem(EFFORTS, "fast", TINY)
+    monkeypatch.setitem(EFFORTS, "default", TELLING)
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(text())
+    return path
