@@ -24,6 +24,7 @@ from plmcmc.imputation import FlowImputer
 from plmcmc.statistics import coverage, crps, nmse
 
 CONVERGED: list[float] = []
+DEVICE = ["cpu"]
 SETS = ("banknote", "breast", "concrete", "red-wine", "white-wine", "yeast")
 DRAWS = 100
 MICE_SETS = 25
@@ -37,7 +38,7 @@ def main() -> None:
         texts = "\n".join(path.read_text() for path in arguments.read)
         report([json.loads(text) for text in texts.splitlines() if text.startswith("{")])
         return
-    lines = []
+    lines, DEVICE[0] = [], arguments.device
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     for name in arguments.sets:
@@ -115,7 +116,9 @@ def flow(effort):
     """Return our imputer at some effort; it also says which share of the holes converged."""
 
     def run(table, seed):
-        imputer = FlowImputer(effort, random_state=seed, progress=False).fit(table)
+        imputer = FlowImputer(effort, random_state=seed, device=DEVICE[0], progress=False).fit(
+            table
+        )
         filled = imputer.transform(table)
         CONVERGED.append(round(imputer.convergence_.share, 3))
         return filled, imputer.sample(table, DRAWS)
@@ -161,6 +164,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="directory of the CSV files")
     parser.add_argument("--read", type=Path, nargs="+", help="files of lines to make tables of")
+    parser.add_argument("--device", default="cpu", help="where ours work")
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--masks", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     default = ["plmcmc", "mean", "Gaussian EM", "missForest", "IterativeImputer"]

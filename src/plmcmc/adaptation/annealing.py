@@ -1,7 +1,7 @@
-"""Annealed importance sampling (Neal, 2001) from a frame's Gaussian to the conditional.
+"""Annealed importance sampling (Neal, 2001): walkers led from a Gaussian to the conditional.
 
-The Gaussian that a tuned frame describes is known with its volume, and close to the conditional:
-walking from one to the other weighs each walker by an unbiased estimate of `p(x_O)`.
+The Gaussian is known with its volume, and close to the conditional: walking from one to the other
+weighs each walker by an unbiased estimate of `p(x_O)`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,34 @@ from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.rng import Streams
 
 
+def lead(
+    kernel: Hamiltonian,
+    state: GradientState,
+    gaussian: Callable[[GradientState], Tensor],
+    streams: Streams,
+    *,
+    stages: int,
+) -> tuple[Tensor, int]:
+    """Return walkers' log-weights, and the passes spent.
+
+    Args:
+        kernel: whose target is where walkers go, and whose frame's Gaussian is where they start.
+        state: walkers drawn from that Gaussian.
+        gaussian: its log-density.
+        streams: random numbers.
+        stages: steps from one to the other.
+    """
+    log_weight, spent = torch.zeros_like(state.log_density), 0
+    # Slowly at first: there the weights change most.
+    shares = [(stage / stages) ** 2 for stage in range(stages + 1)]
+    for before, share in pairwise(shares):
+        log_weight = log_weight + (share - before) * (state.log_density - gaussian(state))
+        if share < 1:
+            state, info = replace(kernel, share=share).step(state, streams)
+            spent += info.passes
+    return log_weight, spent
+
+
 def anneal(
     kernel: Hamiltonian, state: GradientState, streams: Streams, *, stages: int
 ) -> tuple[Tensor, int]:
@@ -36,17 +64,9 @@ def anneal(
         raise TypeError(f"walkers start from a frame of the holes, not {type(frame).__name__}")
     u = frame.gather(streams.normal(state.position))
     state = differentiated(kernel.target, frame.outward(u, state.position))
-    gaussian = _gaussian(frame)
-    log_weight = torch.zeros_like(state.log_density)
-    spent = 3
-    # Slowly at first: there the weights change most.
-    shares = [(stage / stages) ** 2 for stage in range(stages + 1)]
-    for before, share in pairwise(shares):
-        log_weight = log_weight + (share - before) * (state.log_density - gaussian(state))
-        if share < 1:
-            state, info = replace(kernel, share=share).step(state, streams)
-            spent += info.passes
-    return log_weight.reshape(len(frame.centre), -1), spent
+    log_weight, spent = lead(kernel, state, _gaussian(frame), streams, stages=stages)
+    # Where walkers start costs a pass, and its gradient two.
+    return log_weight.reshape(len(frame.centre), -1), spent + 3
 
 
 def _gaussian(frame: Frame) -> Callable[[GradientState], Tensor]:

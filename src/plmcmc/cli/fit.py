@@ -11,7 +11,15 @@ import pandas as pd
 
 from plmcmc.cli.columns import Plan, plan_of_tables
 from plmcmc.cli.job import Job, part_of, working
-from plmcmc.cli.request import EFFORT, SEED, STATISTIC, check_directory, check_seed, identity_of
+from plmcmc.cli.request import (
+    EFFORT,
+    SEED,
+    STATISTIC,
+    check_device,
+    check_directory,
+    check_seed,
+    identity_of,
+)
 from plmcmc.cli.say import say, warn, warnings_in_words
 from plmcmc.cli.summary import tell_passed
 from plmcmc.cli.tables import Table, read_tables
@@ -26,6 +34,7 @@ def fit(arguments: Namespace) -> None:
     began = time.perf_counter()
     place = Path(arguments.output)
     check_seed(arguments.seed)
+    check_device(arguments.device)
     if place.exists() and not arguments.overwrite:
         raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
     check_directory(place.parent)
@@ -71,6 +80,7 @@ def fitted(
         statistic=getattr(arguments, "statistic", None) or STATISTIC,
         types=dict(plan.known.kinds),
         random_state=SEED if arguments.seed is None else arguments.seed,
+        device=arguments.device,
         checkpoint=job.checkpoint,
     )
     return imputer.fit(frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True))

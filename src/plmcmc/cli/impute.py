@@ -60,7 +60,7 @@ def impute(arguments: Namespace) -> None:
 
 
 def _loaded(arguments: Namespace) -> FlowImputer:
-    imputer = FlowImputer.load(arguments.model)
+    imputer = FlowImputer.load(arguments.model, device=arguments.device)
     if arguments.statistic:
         imputer.statistic = arguments.statistic
     if arguments.seed is not None:

@@ -13,6 +13,7 @@ from plmcmc.cli.report_figures import SHOWN, most_holes, png, short
 from plmcmc.cli.report_words import converged_share, interval_coverage, right_levels
 from plmcmc.imputation.convergence import LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, ROWS, Diagnosis
+from plmcmc.imputation.tables import VOTED
 
 
 def imputed_section(diagnosis: Diagnosis) -> Iterator[Html]:
@@ -89,7 +90,7 @@ def hidden_section(diagnosis: Diagnosis) -> Iterator[Html]:
             f"should be about {LEVEL:.0%}."
         )
     if np.isfinite(right):
-        words += f" Of words without an order, {right:.0%} were guessed right."
+        words += f" Of words and flags, {right:.0%} were guessed right."
     if not np.isfinite(covered) and not np.isfinite(right):
         words += " There were too few to tell anything."
     yield element("p", words)
@@ -135,7 +136,7 @@ def chains_section(found: Found, diagnosis: Diagnosis) -> Iterator[Html]:
 def _found(coverage: float, kind: str) -> str:
     if not np.isfinite(coverage):
         return NOTHING
-    return f"{coverage:.0%} {'guessed right' if kind == 'categorical' else 'in their interval'}"
+    return f"{coverage:.0%} {'guessed right' if kind in VOTED else 'in their interval'}"
 
 
 def _only(diagnosis: Diagnosis) -> str:

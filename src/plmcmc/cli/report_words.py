@@ -11,6 +11,7 @@ from plmcmc.cli.job import Found
 from plmcmc.imputation.convergence import LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, Diagnosis
 from plmcmc.imputation.imputer import CONVERGED
+from plmcmc.imputation.tables import VOTED
 
 # Shares of a column's cells, and numbers of values, from which on there is a warning.
 NEARLY_ALL, FEW_VALUES, FEW_ROWS = 0.8, 30, 100
@@ -77,8 +78,8 @@ def interval_coverage(diagnosis: Diagnosis) -> float:
 
 
 def right_levels(diagnosis: Diagnosis) -> float:
-    """Return the share of hidden unordered levels that were guessed; NaN if none was hidden."""
-    return _averaged(diagnosis, ("categorical",))
+    """Return the share of hidden levels that were guessed by vote; NaN if none was hidden."""
+    return _averaged(diagnosis, VOTED)
 
 
 def _averaged(diagnosis: Diagnosis, kinds: Sequence[str]) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 from plmcmc import __version__
 from plmcmc.cli.tables import form_of, suffix_of
+from plmcmc.imputation.device import device_of
 
 SEED = 0
 EFFORT = "default"
@@ -27,6 +28,7 @@ def check_options(arguments: Namespace) -> None:
             f"leave out one of them"
         )
     check_seed(arguments.seed)
+    check_device(arguments.device)
     if arguments.report and Path(arguments.report).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"--report {arguments.report}: expected a name that ends in .html")
     if arguments.flag is not None:
@@ -42,6 +44,14 @@ def check_seed(seed: int | None) -> None:
     """Refuse a seed that is none."""
     if seed is not None and seed < 0:
         raise ValueError(f"--seed must not be negative; got {seed}")
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that is not there."""
+    try:
+        device_of(name)
+    except ValueError as problem:
+        raise ValueError(f"--{problem}") from None
 
 
 def _check_flag(arguments: Namespace) -> None:
@@ -65,6 +75,7 @@ def identity_of(command: str, arguments: Namespace) -> dict[str, Any]:
         "data": [[Path(name).name, _hash(Path(name))] for name in arguments.data],
         "na-values": sorted(set(arguments.na_values)),
         "seed": arguments.seed,
+        "device": arguments.device,
     }
     if model:
         found["model"] = [_hash(path) for path in sorted(Path(model).iterdir()) if path.is_file()]

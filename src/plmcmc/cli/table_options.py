@@ -145,7 +145,12 @@ def _add_fitting(command: argparse.ArgumentParser, seed: str) -> None:
         "--effort",
         choices=EFFORTS,
         help="how much work to put in: fast takes half the time of default or less, thorough "
-        "a few times as long, for what matters or does not converge (default: default)",
+        "some ten times as long, for what matters or does not converge (default: default)",
+    )
+    add(
+        "--device",
+        default="cpu",
+        help="where to work, such as cuda: worth it for large tables (default: cpu)",
     )
     add(
         "--na-values",

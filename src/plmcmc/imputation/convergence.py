@@ -34,6 +34,10 @@ class Convergence:
         shape = (self.members, rows if self.checked else 0, model.schema.width)
         self.rhat = np.full(shape, np.nan, np.float32)
 
+    def __len__(self) -> int:
+        """How many rows there are to tell of."""
+        return self.rhat.shape[1]
+
     @property
     def checked(self) -> bool:
         """Whether there are states enough to tell."""
@@ -62,6 +66,11 @@ class Convergence:
     def of(self, rows: slice, free: Tensor) -> Halves:
         """Return where to add up the chains of some rows, whose holes are `free`."""
         return Halves(self, rows, free)
+
+
+def no_chains(model: TableModel) -> Convergence:
+    """Return what there is to say before any chain has run."""
+    return Convergence(model, 0, 0)
 
 
 class Halves:

@@ -13,6 +13,7 @@ from plmcmc.imputation.convergence import LEAST_STATES, LIMIT, Convergence
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.figures import density_figure, trace_figure
 from plmcmc.imputation.model import TableModel
+from plmcmc.imputation.reduce import counts
 from plmcmc.imputation.sampling import Shown, Walk
 from plmcmc.imputation.tables import Layout
 
@@ -37,8 +38,8 @@ class Diagnosis:
         rhat: median R-hat of the missing entries, over members; NaN where nothing is missing.
         converged: share of the missing entries with an R-hat under 1.1, per member of the ensemble.
         ess: median effective number of draws of a missing entry.
-        coverage: share of values hidden on purpose that lie in their 90% interval; for unordered
-            levels, share whose most frequent draw is right.
+        coverage: share of values hidden on purpose that lie in their 90% interval; for booleans
+            and unordered levels, share whose most frequent draw is right.
         rows: how many rows were looked at.
         kinds: of the columns.
         levels: of the columns that have them.
@@ -105,7 +106,7 @@ def diagnosed(
         converged=np.array([_share(worst[:, missing[:, j], j] < LIMIT) for j in columns]),
         ess=np.array([_ess(drawn[..., j][:, missing[:, j]], effort) for j in columns]),
         coverage=np.array(
-            [_right(again[..., j], table[:, j], hidden[:, j], layout.kinds[j]) for j in columns]
+            [_right(again[..., j], table[:, j], hidden[:, j], layout.voted.get(j)) for j in columns]
         ),
         rows=len(table),
         kinds=layout.kinds,
@@ -149,14 +150,13 @@ def _ess(drawn: Array, effort: Effort) -> float:
     return _median(np.asarray(found))
 
 
-def _right(drawn: Array, truth: Array, hidden: NDArray[np.bool_], kind: str) -> float:
+def _right(drawn: Array, truth: Array, hidden: NDArray[np.bool_], levels: int | None) -> float:
     """Return how often what was hidden is found; `drawn` `(states, rows, places)`."""
     if not hidden.any():
         return float("nan")
     flat = drawn[:, hidden].transpose(0, 2, 1).reshape(-1, int(hidden.sum()))
-    if kind == "categorical":
-        votes = [np.bincount(column.astype(int)).argmax() for column in flat.T]
-        return float((np.array(votes) == truth[hidden]).mean())
+    if levels is not None:
+        return float((counts(flat.T, levels).argmax(1) == truth[hidden]).mean())
     low, high = np.quantile(flat, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return float(statistics.coverage(truth[hidden], low, high))
 

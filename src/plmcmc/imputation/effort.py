@@ -42,6 +42,10 @@ EFFORTS = {
     ),
     "default": Effort(),
     "thorough": Effort(
-        couplings=8, training=TableTraining(updates=4000, turns=3), chains=4, burn_in=30, states=100
+        members=8,
+        couplings=12,
+        training=TableTraining(updates=3000),
+        burn_in=60,
+        states=300,
     ),
 }

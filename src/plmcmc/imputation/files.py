@@ -20,6 +20,8 @@ from plmcmc.flows.files import (
     rebuild,
     write_directory,
 )
+from plmcmc.imputation.convergence import no_chains
+from plmcmc.imputation.device import device_of
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.tables import Layout
@@ -55,14 +57,19 @@ def save_imputer(imputer: Any, path: str | Path, *, overwrite: bool) -> Path:
     return write_directory(place, described, tensors)
 
 
-def load_imputer(kind: type, path: str | Path) -> Any:
-    """Read an imputer that `save_imputer` wrote."""
-    path = Path(path)
+def load_imputer(kind: type, path: str | Path, device: str) -> Any:
+    """Read an imputer that `save_imputer` wrote, onto a device."""
+    path, where = Path(path), device_of(device)
     with damage_named(path):
         described, tensors = read_directory(path, FORMAT, VERSION)
         settings: dict[str, Any] = dict(described["effort"])
         effort = Effort(training=TableTraining(**settings.pop("training")), **settings)
-        imputer = kind(effort, statistic=described["statistic"], random_state=described["seed"])
+        imputer = kind(
+            effort,
+            statistic=described["statistic"],
+            random_state=described["seed"],
+            device=device,
+        )
         imputer.effort_ = effort
         columns = described["columns"]
         imputer.layout_ = Layout(
@@ -76,7 +83,8 @@ def load_imputer(kind: type, path: str | Path) -> Any:
             for name in ("gaussian", "others")
         )
         schema = Schema(tuple(_column(n, c, tensors) for n, c in enumerate(columns)))
-        imputer.model_ = TableModel(schema, gaussian, others, flow)
+        imputer.model_ = TableModel(schema, gaussian, others, flow.to(where))
+        imputer.convergence_ = no_chains(imputer.model_)
         imputer.seed_ = int(described["seed"])
         imputer.rows_ = int(described["rows"])
         imputer.n_features_in_ = len(columns)

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from plmcmc.chains import resumed_seed
 from plmcmc.data import DataError, Schema
-from plmcmc.imputation.convergence import LIMIT, Convergence
+from plmcmc.imputation.convergence import LIMIT, Convergence, no_chains
+from plmcmc.imputation.device import device_of
 from plmcmc.imputation.diagnosis import Diagnosis, diagnosed
 from plmcmc.imputation.effort import EFFORTS, Effort
 from plmcmc.imputation.files import load_imputer, save_imputer
@@ -44,6 +45,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         types: kinds of columns by name (`"continuous"`, `"integer"`, `"ordinal"`, `"boolean"`,
             `"categorical"`), where dtypes do not say; columns of an array are named `"0"`, `"1"`.
         random_state: a seed; the same one gives the same numbers.
+        device: where flows learn and chains run, such as `"cuda"`.
         checkpoint: a file that `fit` saves to now and then, and goes on from if it is there.
         progress: show bars; by default on a terminal only.
 
@@ -53,7 +55,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         model_: what was learned.
         seed_: of all that is drawn.
         rows_: how many rows the table had that it was fitted to.
-        convergence_: of the chains that `transform` last ran: `share` of the holes, and `rows`.
+        convergence_: of the chains that ran last: `share` of the holes, and `rows` with holes.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(60, 1)) + np.zeros((60, 2))
@@ -70,6 +72,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         statistic: str = "mean",
         types: Mapping[str, str] | None = None,
         random_state: RandomState = None,
+        device: str = "cpu",
         checkpoint: str | Path | None = None,
         progress: bool | None = None,
     ) -> None:
@@ -77,6 +80,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.statistic = statistic
         self.types = types
         self.random_state = random_state
+        self.device = device
         self.checkpoint = checkpoint
         self.progress = progress
 
@@ -90,7 +94,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> FlowImputer:
         """Learn the distribution of a table from what is seen of it."""
         del y
-        effort = _effort_of(self.effort)
+        effort, device = _effort_of(self.effort), device_of(self.device)
         if self.statistic not in STATISTICS:
             raise ValueError(f"statistic must be one of {STATISTICS}; got {self.statistic!r}")
         table = self._checked(X, reset=True)
@@ -102,16 +106,20 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.effort_, self.seed_ = effort, resumed_seed(self.checkpoint, self.random_state)
         place = None if self.checkpoint is None else Path(self.checkpoint)
         self.model_ = fit_table(
-            schema, codes, effort, self.seed_, checkpoint=place, progress=self.progress
+            schema,
+            codes,
+            effort,
+            self.seed_,
+            device=device,
+            checkpoint=place,
+            progress=self.progress,
         )
+        self.convergence_ = no_chains(self.model_)
         return self
 
     def transform(self, X: Any) -> Any:
         """Return the table with its holes filled; what was seen is as it was, to the last bit."""
-        check_is_fitted(self)
-        table = self._checked(X, reset=False)
-        codes = self.layout_.codes(table)
-        rows = np.isnan(codes).any(1)
+        table, codes, rows = self._opened(X)
         filled = codes.copy()
         if rows.any():
             filled[rows] = self._reduced(codes[rows])
@@ -119,11 +127,9 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def sample(self, X: Any, draws: int = 20) -> Array:
         """Return `(draws, rows, columns)` of completed tables, as numbers or codes of levels."""
-        check_is_fitted(self)
         if draws < 1:
             raise ValueError(f"draws must be at least 1; got {draws}")
-        codes = self.layout_.codes(self._checked(X, reset=False))
-        rows = np.isnan(codes).any(1)
+        _, codes, rows = self._opened(X)
         found = np.broadcast_to(codes, (draws, *codes.shape)).copy()
         if rows.any():
             found[:, rows] = self._spread_draws(codes[rows], draws)
@@ -142,12 +148,9 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             delta: by column, what to add to imputed numbers: how would results change if what is
                 missing were larger or smaller than what is seen tells?
         """
-        check_is_fitted(self)
         if m < 1:
             raise ValueError(f"m must be at least 1; got {m}")
-        table = self._checked(X, reset=False)
-        codes = self.layout_.codes(table)
-        rows = np.isnan(codes).any(1)
+        table, codes, rows = self._opened(X)
         shifts = self.layout_.shifts(delta or {})
         found = np.broadcast_to(codes, (m, *codes.shape)).copy()
         if rows.any():
@@ -173,7 +176,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return log p of what is seen of each row, `(rows,)`; holes are integrated over.
 
         A density for continuous columns, in their units; a probability for values that were tied,
-        for integers, booleans and levels. By annealed importance sampling, about .1 off.
+        for integers, booleans and levels. Estimated, by annealed importance sampling.
         """
         check_is_fitted(self)
         codes = self.layout_.codes(self._checked(X, reset=False))
@@ -199,9 +202,9 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return save_imputer(self, path, overwrite=overwrite)
 
     @classmethod
-    def load(cls, path: str | Path) -> FlowImputer:
+    def load(cls, path: str | Path, *, device: str = "cpu") -> FlowImputer:
         """Read an imputer written by `save`: it fills as the one that was saved."""
-        return load_imputer(cls, path)
+        return load_imputer(cls, path, device)
 
     def _checked(self, table: Any, *, reset: bool) -> Any:
         """Let scikit-learn check an array; tables with names keep their types."""
@@ -222,6 +225,16 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_names(table)
         validate_data(self, table, reset=reset, skip_check_array=True)
         return table
+
+    def _opened(self, table: Any) -> tuple[Any, Array, NDArray[np.bool_]]:
+        """Return a table as it was checked, its codes, and which rows have holes."""
+        check_is_fitted(self)
+        table = self._checked(table, reset=False)
+        codes = self.layout_.codes(table)
+        if len(self.convergence_):
+            # That was of another table.
+            self.convergence_ = no_chains(self.model_)
+        return table, codes, np.asarray(np.isnan(codes).any(1))
 
     def _reduced(self, codes: Array) -> Array:
         states = self.effort_.states

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 # Rows that the Gaussian is fitted to: it is where the flow starts, not where it ends.
 GAUSSIAN_ROWS = 4000
 # Gaussians of rows weighted at random, and how exactly they are found: they differ by far more.
-OTHERS, OTHERS_TOLERANCE = 20, 1e-3
+OTHERS, OTHERS_TOLERANCE, OTHERS_STEPS = 20, 1e-3, 50
 # Rounds of training between two checkpoints.
 CHECKPOINT_ROUNDS = 4
 
@@ -34,6 +34,7 @@ def fit_table(
     effort: Effort,
     seed: int,
     *,
+    device: torch.device | str = "cpu",
     checkpoint: Path | None = None,
     progress: bool | None = None,
 ) -> TableModel:
@@ -44,6 +45,7 @@ def fit_table(
         table: codes `(rows, columns)`, NaN at holes.
         effort: how much work to put in.
         seed: of everything random.
+        device: where the flow learns, and stays.
         checkpoint: a file to resume from if it is there, and to save to now and then.
         progress: show a bar; by default on a terminal only.
     """
@@ -59,15 +61,22 @@ def fit_table(
         random_state=seed,
     )
     flow.start_at(*gaussian)
+    flow.to(device)
+    where = flow.mean.device
     training = TableEM(flow, gaussian, regions, effort.training, hidden=hidden)
     places = len(table) * training.chains * effort.members
-    state = training.start(Streams([generator(seed, "start")], [places]))
-    identity = {"table": described(table), "effort": described(effort), "seed": str(seed)}
+    state = training.start(Streams([generator(seed, "start", device=where)], [places]))
+    identity = {
+        "table": described(table),
+        "effort": described(effort),
+        "seed": str(seed),
+        "device": where.type,
+    }
     with progress_bar("Learning the table", training.rounds, show=progress) as report:
         state = run(
             training,
             state,
-            Streams([generator(seed, "training")], [1]),
+            Streams([generator(seed, "training", device=where)], [1]),
             training.rounds,
             checkpoint=checkpoint and Checkpoint(checkpoint, identity, CHECKPOINT_ROUNDS),
             on_step=lambda done, info: report(
@@ -93,6 +102,7 @@ def _gaussians(regions: Regions, seed: int) -> tuple[Gaussian, Gaussian]:
             weights=weights,
             start=gaussian,
             tolerance=OTHERS_TOLERANCE,
+            steps=OTHERS_STEPS,
         )
         # Of all rows they would differ by less than of some.
         share = (len(some.low) / rows) ** 0.5

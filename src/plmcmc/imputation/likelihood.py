@@ -7,8 +7,6 @@ each weighs an unbiased estimate of the probability of what is seen (Neal, 2001)
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -16,9 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.special import ndtr
 
+from plmcmc.adaptation.annealing import lead
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.sampling import rows_per_chunk
-from plmcmc.kernels import Hamiltonian, differentiated, table_moves
+from plmcmc.kernels import GradientState, differentiated
+from plmcmc.kernels.table_moves import trajectory
 from plmcmc.posterior.memory import in_chunks
 from plmcmc.rng import Block, Streams
 from plmcmc.target import Reference, TableTarget
@@ -39,12 +39,13 @@ def log_likelihood(model: TableModel, table: Array, seed: int) -> Array:
 
     def work(blocks: list[Block]) -> None:
         rows = slice(blocks[0].start, blocks[-1].stop)
-        streams = Streams.of_blocks(seed, "likelihood", blocks, chains=places)
+        where = model.flow.mean.device
+        streams = Streams.of_blocks(seed, "likelihood", blocks, chains=places, device=where)
         reference = model.references(table[rows]).of(torch.arange(rows.stop - rows.start))
         with torch.no_grad():
             weights = _annealed(TableTarget(model.flow, reference), places, streams)
             scores = torch.logsumexp(weights, 1) - math.log(places) + _volume(reference)
-        found[rows] = scores.numpy()
+        found[rows] = scores.cpu().numpy()
 
     in_chunks(len(table), rows_per_chunk(model, places), work, lambda rows: None)
     return found + model.schema.log_slope(table)
@@ -54,16 +55,14 @@ def _annealed(target: TableTarget, places: int, streams: Streams) -> Tensor:
     """Return log-weights `(rows, places)` of the flow's density over the coordinates' own."""
     low = target.reference.low
     state = differentiated(target, streams.normal(low.repeat_interleave(places, 0)))
-    steps = torch.full((len(low),), STEP, dtype=torch.float64)
-    kernel = table_moves(target, steps).kernels[0]
-    assert isinstance(kernel, Hamiltonian)
-    log_weight = torch.zeros_like(state.log_density)
-    for before, share in pairwise(stage / STAGES for stage in range(STAGES + 1)):
-        own = -0.5 * state.position.square().sum(1, dtype=torch.float64)
-        log_weight = log_weight + (share - before) * (state.log_density - own)
-        if share < 1:
-            state, _ = replace(kernel, share=share).step(state, streams)
+    steps = torch.full((len(low),), STEP, dtype=torch.float64, device=low.device)
+    log_weight, _ = lead(trajectory(target, steps), state, _normal, streams, stages=STAGES)
     return log_weight.reshape(len(low), -1)
+
+
+def _normal(state: GradientState) -> Tensor:
+    """Return the standard normal's log-density of coordinates, less its constant."""
+    return -0.5 * state.position.square().sum(1, dtype=torch.float64)
 
 
 def _volume(reference: Reference) -> Tensor:

@@ -34,7 +34,7 @@ class TableModel(NamedTuple):
 
     def references(self, table: Array) -> References:
         """Return what is known of a table's rows, and the Gaussian's conditionals of the rest."""
-        return References(self.gaussian, self.schema.regions(table), self.flow.mean.dtype)
+        return References(self.gaussian, self.schema.regions(table), self.flow.mean)
 
     def uncertain(self, places: int) -> Flow:
         """Return the flow as it might as well have been found, another at each of `places`.
@@ -42,6 +42,7 @@ class TableModel(NamedTuple):
         Each is tilted to the moments of one of the other Gaussians.
         """
         pick = torch.arange(places) % len(self.others.mean)
-        return Tilted(
+        tilted = Tilted(
             self.flow, *self.gaussian, self.others.mean[pick], self.others.covariance[pick]
         )
+        return tilted.to(self.flow.mean.device)

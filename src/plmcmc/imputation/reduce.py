@@ -32,7 +32,7 @@ class Mean:
     def __init__(self, layout: Layout, schema: Schema, rows: int, states: int) -> None:
         self.layout, self.states = layout, states
         self.found = np.zeros((rows, len(layout.names)))
-        self.votes = {p: np.zeros((rows, n)) for p, n in _voted(layout).items()}
+        self.votes = {p: np.zeros((rows, n)) for p, n in layout.voted.items()}
         self.low, self.high = schema.range
 
     def watch(self, shown: Shown) -> None:
@@ -45,7 +45,7 @@ class Mean:
             self.sums = _Sums(tables.mean(1), slopes.shape[2])
         self.sums.add(tables, slopes)
         for place, counted in self.votes.items():
-            counted[rows] += _counts(tables[:, :, place], counted.shape[1])
+            counted[rows] += counts(tables[:, :, place], counted.shape[1])
         if shown.state == self.states - 1:
             self.found[rows] = np.clip(self.sums.mean(), self.low, self.high)
 
@@ -91,21 +91,11 @@ class _Sums:
 def median(layout: Layout, drawn: Array) -> Array:
     """Return the median of `(draws, rows, columns)`; of levels, the most frequent."""
     found = np.median(drawn, 0)
-    for place, levels in _voted(layout).items():
-        found[:, place] = _counts(drawn[:, :, place].T, levels).argmax(1)
+    for place, levels in layout.voted.items():
+        found[:, place] = counts(drawn[:, :, place].T, levels).argmax(1)
     return found
 
 
-def _voted(layout: Layout) -> dict[int, int]:
-    """Return how many levels each column has of which a mean says nothing."""
-    named = enumerate(zip(layout.kinds, layout.levels, strict=True))
-    return {
-        place: len(levels)
-        for place, (kind, levels) in named
-        if levels is not None and kind in ("categorical", "boolean")
-    }
-
-
-def _counts(codes: Array, levels: int) -> Array:
+def counts(codes: Array, levels: int) -> Array:
     """Return how often each level stands in each row of `codes`."""
     return np.stack([(codes == level).sum(1) for level in range(levels)], 1)

@@ -72,9 +72,7 @@ class Walk:
     seed: int = 0
     flow: Flow | None = None
 
-    def run(
-        self, table: Array, watch: Watch, *, progress: bool | None = None, words: str = "Drawing"
-    ) -> Convergence:
+    def run(self, table: Array, watch: Watch, *, progress: bool | None = None) -> Convergence:
         """Walk, and return whether that was enough.
 
         Chains start from the Gaussian's conditional, whatever was learned before: what a row gets
@@ -84,10 +82,9 @@ class Walk:
             table: codes `(rows, columns)`, NaN at holes.
             watch: shown the states.
             progress: show a bar; by default on a terminal only.
-            words: what the bar says.
         """
         convergence = Convergence(self.model, len(table), self.states)
-        with progress_bar(f"{words}, rows", len(table), show=progress) as report:
+        with progress_bar("Drawing, rows", len(table), show=progress) as report:
 
             def work(blocks: list[Block]) -> None:
                 rows = slice(blocks[0].start, blocks[-1].stop)

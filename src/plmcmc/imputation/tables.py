@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 # Names of dtypes of NumPy, pandas, Arrow and polars, in small letters.
 NUMERIC = re.compile(r"(float|double|u?int|bool|boolean)(8|16|32|64)?(\[pyarrow\])?")
 
+# Kinds of which a mean says nothing: what most draws are is taken.
+VOTED = ("categorical", "boolean")
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -44,6 +47,16 @@ class Layout:
             kinds.append(kind)
             levels.append(_levels(values, name, kind))
         return cls(tuple(columns), tuple(kinds), tuple(levels))
+
+    @property
+    def voted(self) -> dict[int, int]:
+        """Places of the columns that are told by vote, and how many levels each has."""
+        named = enumerate(zip(self.kinds, self.levels, strict=True))
+        return {
+            place: len(levels)
+            for place, (kind, levels) in named
+            if levels is not None and kind in VOTED
+        }
 
     def codes(self, table: Any) -> Array:
         """Return `(rows, columns)` of codes, NaN at holes.

@@ -26,8 +26,12 @@ def table_moves(target: TableTarget, step_size: Tensor, turns: int = TURNS) -> C
         step_size: `(rows,)`, angle of one turn.
         turns: turns per trajectory.
     """
+    return Cycle((trajectory(target, step_size, turns), Metropolis(target, BOLD, gradient=True)))
+
+
+def trajectory(target: TableTarget, step_size: Tensor, turns: int = TURNS) -> Hamiltonian:
+    """Return the kernel's first part alone; arguments as for `table_moves`."""
     rows = len(step_size)
     units = Scaled(rows, torch.ones((), dtype=target.reference.low.dtype, device=step_size.device))
     many = torch.full((rows,), turns, device=step_size.device)
-    trajectory = Hamiltonian(target, units, step_size, many)
-    return Cycle((trajectory, Metropolis(target, BOLD, gradient=True)))
+    return Hamiltonian(target, units, step_size, many)

@@ -69,7 +69,7 @@ def _followed(
     rows, kept = torch.arange(len(scores)), []
     with torch.no_grad():
         for step in range(SETTLED + KEPT):
-            reference = References(gaussian, regions, torch.float64).of(rows)
+            reference = References(gaussian, regions, gaussian.mean).of(rows)
             target = TableTarget(Linear.of_moments(*gaussian), reference)
             start = differentiated(target, target.start(scores))
             scores = table_moves(target, steps, TURNS).step(start, streams)[0].completion

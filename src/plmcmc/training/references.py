@@ -11,18 +11,25 @@ from plmcmc.training.gaussian import Gaussian, conditionals
 
 
 class References:
-    """What is known of a table's scores, and how a Gaussian goes on from it."""
+    """What is known of a table's scores, and how a Gaussian goes on from it.
 
-    def __init__(self, gaussian: Gaussian, regions: Regions, dtype: torch.dtype) -> None:
-        self.low, self.high = (torch.as_tensor(end).to(dtype) for end in regions)
+    Args:
+        gaussian: of the scores.
+        regions: where they may lie.
+        like: a tensor of the dtype and on the device that are wanted.
+    """
+
+    def __init__(self, gaussian: Gaussian, regions: Regions, like: Tensor) -> None:
+        self.low, self.high = (torch.as_tensor(end).to(like) for end in regions)
         observed = ~(torch.isinf(self.low) & torch.isinf(self.high))
         patterns, self.which = torch.unique(observed, dim=0, return_inverse=True)
-        found = conditionals(gaussian, patterns)
-        self.gain, self.root = found.gain.to(dtype), found.root.to(dtype)
-        self.mean = gaussian.mean.to(dtype)
+        found = conditionals(Gaussian(*(part.to(like.device) for part in gaussian)), patterns)
+        self.gain, self.root = found.gain.to(like), found.root.to(like)
+        self.mean = gaussian.mean.to(like)
 
     def of(self, rows: Tensor) -> Reference:
         """Return the reference of these rows."""
+        rows = rows.to(self.which.device)
         which = self.which[rows]
         return Reference(
             self.low[rows], self.high[rows], self.mean, self.gain[which], self.root[which]

@@ -57,7 +57,7 @@ class TableTraining:
     updates: int = 1500
     turns: int = 2
     batch: int = 256
-    learning_rate: float = 3e-3
+    learning_rate: float = 6e-3
     weight_decay: float = 0.01
     smoothing: float = 0.15
     average: float = 0.995
@@ -121,14 +121,14 @@ class TableEM:
     ) -> None:
         self.flow, self.settings, self.round_length = flow, settings, round_length
         self.first, self.averaged, self.best = (copy.deepcopy(flow) for _ in range(3))
-        self.references = References(gaussian, regions, flow.mean.dtype)
+        self.references = References(gaussian, regions, flow.mean)
         self.rows, columns = regions.low.shape
         self.chains = settings.chains_per_row(self.rows)
         self.hidden = hidden if hidden is not None and len(hidden.rows) else None
         self.optimizer = AdamW(self._groups(), weight_decay=settings.weight_decay)
         residual = torch.linalg.inv(gaussian.covariance).diagonal().rsqrt()
         width = settings.smoothing * self.rows ** (-1 / (columns + 4))
-        self.noise = (width * residual).to(flow.mean.dtype)
+        self.noise = (width * residual).to(flow.mean)
 
     @property
     def rounds(self) -> int:
@@ -140,7 +140,7 @@ class TableEM:
         members, columns = self.flow.members, self.flow.features
         like = self.references.low.new_empty(self.rows * self.chains * members, columns)
         position = streams.normal(like).reshape(-1, members, columns)
-        log_step = torch.tensor(FIRST_STEP, dtype=torch.float64).log()
+        log_step = torch.tensor(FIRST_STEP, dtype=torch.float64, device=like.device).log()
         values = 0 if self.hidden is None else len(self.hidden.rows)
         scores = torch.full((1 + self.rounds, values), torch.nan, dtype=torch.float64)
         state = EMState(position, log_step, scores, torch.zeros((), dtype=torch.int64))
@@ -192,8 +192,11 @@ class TableEM:
     def _expect(self, state: EMState, source: Generator) -> tuple[EMState, Tensor, Tensor]:
         """Move some chains of every member a few steps; return where they are."""
         members, batch = self.flow.members, self.settings.batch
-        picked = torch.randint(len(state.position), (batch, members), generator=source)
-        places = (picked, torch.arange(members))
+        where = state.position.device
+        picked = torch.randint(
+            len(state.position), (batch, members), generator=source, device=where
+        )
+        places = (picked, torch.arange(members, device=where))
         streams = Streams([source], [batch * members])
         reference = self.references.of((picked // self.chains).flatten())
         target = TableTarget(self.averaged, reference)
@@ -221,20 +224,20 @@ class TableEM:
     def _scored(self, state: EMState, source: Generator) -> Tensor:
         """Move the chains of rows with hidden values, and score what they hold."""
         assert self.hidden is not None
-        rows = torch.as_tensor(self.hidden.rows)
+        rows = torch.as_tensor(self.hidden.rows, device=state.position.device)
         members, columns = self.flow.members, self.flow.features
         chains = min(self.chains, max(1, VALIDATED // (len(rows) * members)))
         target = TableTarget(self.averaged, self.references.of(rows))
         kernel = table_moves(target, state.log_step.exp().expand(len(rows)), self.settings.turns)
-        places = (rows[:, None] * self.chains + torch.arange(chains)).flatten()
+        places = (rows[:, None] * self.chains + torch.arange(chains, device=rows.device)).flatten()
         with torch.no_grad():
             now = differentiated(target, state.position[places].reshape(-1, columns))
             now, _ = kernel.step(now, Streams([source], [len(now.position)]))
             state.position[places] = now.position.reshape(-1, members, columns)
-        return torch.as_tensor(self.hidden.scores(now.completion.double().numpy()))
+        return torch.as_tensor(self.hidden.scores(now.completion.double().cpu().numpy()))
 
     def _maximise(self, scores: Tensor, source: Generator) -> Tensor:
-        noise = torch.randn(scores.shape, generator=source, dtype=scores.dtype)
+        noise = torch.empty_like(scores).normal_(generator=source)
         with torch.enable_grad():
             # Members share nothing, and their losses are added up.
             loss = -log_prob(self.flow, scores + self.noise * noise).mean() * self.flow.members
