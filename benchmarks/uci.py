@@ -120,7 +120,8 @@ def flow(effort):
             table
         )
         filled = imputer.transform(table)
-        CONVERGED.append(round(imputer.convergence_.share, 3))
+        if imputer.convergence_.checked:
+            CONVERGED.append(round(imputer.convergence_.share, 3))
         return filled, imputer.sample(table, DRAWS)
 
     return run

@@ -11,8 +11,10 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import plmcmc
-from plmcmc.cli import demo_digits, demo_table, main
-from plmcmc.cli.demo_scores import Trial, verdicts
+from plmcmc.cli import main
+from plmcmc.cli.demo import digits as demo_digits
+from plmcmc.cli.demo import table as demo_table
+from plmcmc.cli.demo.scores import Trial, verdicts
 from plmcmc.imputation import Effort
 from plmcmc.posterior import ConvergenceWarning, Draws
 from plmcmc.training import Fitted

@@ -1,6 +1,7 @@
 """What `diagnose` finds: convergence where there is, none where there is not, honest intervals."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from plmcmc.imputation import Effort, FlowImputer, sampling
@@ -103,3 +104,23 @@ def test_a_column_of_one_level_has_converged():
     found = FlowImputer(TINY, random_state=0).fit(table).diagnose(table)
     assert found.names[-1] == "one"
     assert found.rhat[-1] == found.converged[-1] == found.coverage[-1] == 1
+
+
+def test_a_flag_is_told_by_vote_not_by_an_interval_that_holds_both_its_values():
+    rng = np.random.default_rng(0)
+    flag = rng.random(400) < 0.5
+    table = pd.DataFrame({"flag": pd.array(flag, "boolean"), "x": rng.normal(size=400)})
+    table.loc[:100, "x"] = np.nan
+    found = FlowImputer(TINY, random_state=0).fit(table).diagnose(table)
+    # Nothing tells what it is: some 40 hidden, guessed right by a coin.
+    assert 0.2 < found.coverage[0] < 0.8
+
+
+def test_convergence_is_of_the_last_table(gaussian):
+    imputer, x = gaussian
+    imputer.transform(x)
+    assert len(imputer.convergence_) == np.isnan(x).any(1).sum()
+    whole = np.nan_to_num(x)
+    imputer.transform(whole)
+    assert len(imputer.convergence_) == 0
+    assert np.isnan(imputer.convergence_.share)

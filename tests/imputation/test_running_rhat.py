@@ -57,3 +57,4 @@ def test_chains_that_never_moved_have_not_converged_and_few_states_say_nothing()
     few = found_of(still[:8], free)
     assert not few.checked
     assert np.isnan(few.rhat).all()
+    assert np.isnan(few.share)

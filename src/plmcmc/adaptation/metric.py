@@ -43,6 +43,7 @@ def pullback(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
         tangent = torch.zeros_like(y).flatten(1).scatter_(1, place, 1.0).reshape(y.shape)
         try:
             column = product(whitened, y, tangent)
+        # Forward mode raises the one or the other, by what it lacks for a flow's operation.
         except (NotImplementedError, RuntimeError) as error:
             if product is _difference or isinstance(error, torch.OutOfMemoryError):
                 raise

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from plmcmc.cli.columns import Plan, plan_of_tables
 from plmcmc.cli.job import Job, part_of, working
 from plmcmc.cli.request import (
     EFFORT,
@@ -23,6 +22,7 @@ from plmcmc.cli.request import (
 from plmcmc.cli.say import say, warn, warnings_in_words
 from plmcmc.cli.summary import tell_passed
 from plmcmc.cli.tables import Table, read_tables
+from plmcmc.cli.tables.columns import Plan, plan_of_tables
 from plmcmc.imputation import FlowImputer
 
 # Of fewer rows nothing can be learned that would be worth filling in.

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from plmcmc.cli.columns import Plan, check_levels, plan_of_model, plan_of_tables
 from plmcmc.cli.fit import check_enough, fitted
 from plmcmc.cli.job import Filled, Found, Job, is_placing, part_of, working
-from plmcmc.cli.kinds import Flag
 from plmcmc.cli.report import Asked, report
 from plmcmc.cli.request import EFFORT, check_free, check_options, identity_of, places_of
 from plmcmc.cli.say import say, warnings_in_words
 from plmcmc.cli.summary import pooled, tell_converged, tell_filled, tell_passed
 from plmcmc.cli.tables import Table, read_tables, write_files
+from plmcmc.cli.tables.columns import Plan, check_levels, plan_of_model, plan_of_tables
+from plmcmc.cli.tables.kinds import Flag
 from plmcmc.imputation import EFFORTS, FlowImputer
 from plmcmc.imputation.convergence import LEAST_STATES
 

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
-from plmcmc.cli.columns import Plan
 from plmcmc.cli.job import Found
 from plmcmc.cli.say import say, warn
 from plmcmc.cli.tables import Table
+from plmcmc.cli.tables.columns import Plan
 from plmcmc.imputation.convergence import LIMIT
 from plmcmc.imputation.imputer import CONVERGED
 

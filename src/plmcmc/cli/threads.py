@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def one_thread() -> Iterator[None]:
     """Work with one thread, unless OMP_NUM_THREADS says how many.
 
-    Small batches run no faster on more threads, and far slower where cores are shared: a table that
-    took half a minute with one thread took six with two, on a machine that was busy.
+    Small batches run no faster on more threads, and far slower where cores are shared: threads then
+    wait for each other at every small product.
     """
     import torch
 

@@ -45,7 +45,9 @@ class Convergence:
 
     @property
     def share(self) -> float:
-        """Share of the holes that have converged, over members; 1 where nothing is missing."""
+        """Share of the holes that have converged, over members; NaN if that cannot be told."""
+        if not self.checked:
+            return float("nan")
         found = self.rhat[np.isfinite(self.rhat) | np.isinf(self.rhat)]
         return float((found < LIMIT).mean()) if found.size else 1.0
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from plmcmc.cli.kinds import Flag, Kinds, check_names
+from plmcmc.cli.tables.kinds import Flag, Kinds, check_names
 
 # What a column of Parquet must be stored as to hold a kind; other kinds fit anywhere.
 STORED: dict[str, tuple[Callable[[Any], bool], ...]] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from plmcmc.cli.demo_scores import ENDS, LEVEL, Trial
+from plmcmc.cli.demo.scores import ENDS, LEVEL, Trial
 
 # Of each column: more would hide each other.
 SHOWN = 60

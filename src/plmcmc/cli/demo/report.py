@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from plmcmc.cli.columns import plan_of_model
 from plmcmc.cli.job import Found
 from plmcmc.cli.report import Asked, report
 from plmcmc.cli.table_options import add_impute
 from plmcmc.cli.tables import read_tables, write_files
+from plmcmc.cli.tables.columns import plan_of_model
 from plmcmc.imputation import FlowImputer
 
 

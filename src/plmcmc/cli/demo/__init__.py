@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from plmcmc.cli.demo_digits import complete_digits, digits_of, trained_flow
-from plmcmc.cli.demo_table import fill_table
+from plmcmc.cli.demo.digits import complete_digits, digits_of, trained_flow
+from plmcmc.cli.demo.table import fill_table
 from plmcmc.posterior import ConvergenceWarning
 
 __all__ = ["demo", "digits_of", "trained_flow"]

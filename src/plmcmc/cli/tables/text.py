@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plmcmc.cli.kinds import Flag, Kinds, check_names
+from plmcmc.cli.tables.kinds import Flag, Kinds, check_names
 
 MARKERS = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)

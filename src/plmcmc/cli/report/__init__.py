@@ -12,13 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plmcmc import __version__
-from plmcmc.cli.columns import Plan
 from plmcmc.cli.job import Found
-from plmcmc.cli.page import NOTHING, Html, bar, element, listed, page, picture, table
-from plmcmc.cli.report_diagnosis import chains_section, hidden_section, imputed_section
-from plmcmc.cli.report_figures import PATTERN_ROWS, pattern_png
-from plmcmc.cli.report_words import Column, converged_share, interval_coverage, warnings_of
+from plmcmc.cli.report.diagnosis import chains_section, hidden_section, imputed_section
+from plmcmc.cli.report.figures import PATTERN_ROWS, pattern_png
+from plmcmc.cli.report.page import NOTHING, Html, bar, element, listed, page, picture, table
+from plmcmc.cli.report.words import Column, converged_share, interval_coverage, warnings_of
 from plmcmc.cli.tables import Table
+from plmcmc.cli.tables.columns import Plan
 from plmcmc.imputation import EFFORTS, FlowImputer
 from plmcmc.imputation.diagnosis import LEVEL, ROWS, Diagnosis
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from plmcmc.cli.parquet_table import ParquetTable, check_types, read_parquet
-from plmcmc.cli.text_table import TextTable, read_text
+from plmcmc.cli.tables.parquet import ParquetTable, check_types, read_parquet
+from plmcmc.cli.tables.text import TextTable, read_text
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")

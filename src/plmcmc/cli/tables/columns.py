@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 
-from plmcmc.cli.kinds import Kinds
-from plmcmc.cli.parquet_table import ParquetTable
 from plmcmc.cli.tables import Table, check_same
-from plmcmc.cli.text_table import NUMBER, TextTable
+from plmcmc.cli.tables.kinds import Kinds
+from plmcmc.cli.tables.parquet import ParquetTable
+from plmcmc.cli.tables.text import NUMBER, TextTable
 from plmcmc.data.schema import KINDS
 from plmcmc.imputation import FlowImputer
 

@@ -15,16 +15,16 @@ from rich.table import Table
 
 from plmcmc.baselines import ForestImputer, GaussianImputer, MeanImputer
 from plmcmc.chains import progress_bar
-from plmcmc.cli.demo_picture import truth_picture
-from plmcmc.cli.demo_report import write_report
-from plmcmc.cli.demo_scores import LEVEL, Trial, score_table, verdicts
+from plmcmc.cli.demo.picture import truth_picture
+from plmcmc.cli.demo.report import write_report
+from plmcmc.cli.demo.scores import LEVEL, Trial, score_table, verdicts
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.convergence import LIMIT
 
 HIDDEN = 0.5
 COLUMNS = 10
 DRAWS = 100
-# On 569 rows the default learns no more than this, in five times the time.
+# The demo is to be over soon.
 EFFORT = "fast"
 OURS = f"plmcmc ({EFFORT})"
 TREES = 100
