@@ -45,7 +45,7 @@ def test_it_is_the_textbook_s():
 def test_a_row_of_which_most_members_have_not_converged_is_flagged():
     source = torch.Generator().manual_seed(0)
     draws = 0.1 * torch.randn(STATES, ROWS, CHAINS, MEMBERS, SCORES, generator=source)
-    draws[:, 2, 0, :2] += 3.0
+    draws[:, 2, 0, :2, 0] += 3.0
     found = found_of(draws, torch.ones(ROWS, SCORES, dtype=torch.bool))
     assert found.rows.tolist() == [True, True, False, True, True, True]
 
