@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from plmcmc.flows import (
     NICE,
+    ChannelsFirst,
     Dequantise,
     Flatten,
     Flow,
+    Glow,
     Linear,
     Logit,
     Preprocessed,
@@ -41,6 +43,10 @@ def nice(features: int, **options) -> NICE:
 
 def realnvp(features: int, **options) -> RealNVP:
     return RealNVP(features, depth=1, width=8, random_state=0, **options)
+
+
+def glow(shape: tuple[int, int, int], **options) -> Glow:
+    return Glow(shape, steps=2, width=4, random_state=0, **options)
 
 
 def whiten(*shape: int, mean: float = 10.0) -> Whiten:
@@ -74,6 +80,11 @@ _BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "tabular, odd": lambda: TabularFlow(5, width=8, couplings=2, random_state=0),
     "tabular, one column": lambda: TabularFlow(1, width=8, random_state=0),
     "tabular, members": lambda: TabularFlow(4, members=2, width=8, random_state=0),
+    "glow": lambda: glow((1, 4, 4), levels=2),
+    "glow, additive": lambda: glow((3, 2, 4), levels=1, coupling="additive"),
+    "glow, images as files have them": lambda: Preprocessed(
+        [Dequantise(16), ChannelsFirst()], glow((2, 4, 2), levels=1)
+    ),
     "whitened": lambda: preprocessed(whiten(4)),
     "logit": lambda: preprocessed(Logit(-1.0, 3.0)),
     "dequantised": lambda: preprocessed(Dequantise(16)),
@@ -84,7 +95,9 @@ _BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "steps in steps": lambda: Preprocessed([Flatten((2, 2))], preprocessed(whiten(4))),
 }
 CASES: dict[str, Callable[[], nn.Module]] = {
-    name: lambda build=build: shaken(build()).eval() for name, build in _BUILDERS.items()
+    # Glow's scales are unbounded, and those of random weights easily overflow.
+    name: lambda build=build, scale=0.1 if "glow" in name else 0.3: shaken(build(), scale).eval()
+    for name, build in _BUILDERS.items()
 }
 
 

@@ -2,9 +2,18 @@
 
 from plmcmc.flows.contract import BrokenFlow, check_flow
 from plmcmc.flows.files import FileError, load, save
+from plmcmc.flows.glow import Absolute, Glow
 from plmcmc.flows.linear import Linear
 from plmcmc.flows.nice import NICE
-from plmcmc.flows.preprocessing import Dequantise, Flatten, Logit, Preprocessed, Step, Whiten
+from plmcmc.flows.preprocessing import (
+    ChannelsFirst,
+    Dequantise,
+    Flatten,
+    Logit,
+    Preprocessed,
+    Step,
+    Whiten,
+)
 from plmcmc.flows.protocol import ContextualFlow, Flow, differentiable, home, log_prob, sample
 from plmcmc.flows.realnvp import RealNVP
 from plmcmc.flows.tabular import TabularFlow
@@ -12,12 +21,15 @@ from plmcmc.flows.tilted import Tilted
 
 __all__ = [
     "NICE",
+    "Absolute",
     "BrokenFlow",
+    "ChannelsFirst",
     "ContextualFlow",
     "Dequantise",
     "FileError",
     "Flatten",
     "Flow",
+    "Glow",
     "Linear",
     "Logit",
     "Preprocessed",

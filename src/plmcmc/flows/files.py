@@ -17,9 +17,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from plmcmc.flows.base import seeded
+from plmcmc.flows.glow import Glow
 from plmcmc.flows.linear import Linear
 from plmcmc.flows.nice import NICE
-from plmcmc.flows.preprocessing import Dequantise, Flatten, Logit, Preprocessed, Whiten
+from plmcmc.flows.preprocessing import (
+    ChannelsFirst,
+    Dequantise,
+    Flatten,
+    Logit,
+    Preprocessed,
+    Whiten,
+)
 from plmcmc.flows.protocol import Flow, home
 from plmcmc.flows.realnvp import RealNVP
 from plmcmc.flows.tabular import TabularFlow
@@ -29,8 +37,8 @@ FORMAT = "plmcmc-flow"
 VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "weights.safetensors"
-FLOWS = {kind.name: kind for kind in (Linear, NICE, RealNVP, TabularFlow)}
-STEPS = {kind.name: kind for kind in (Whiten, Logit, Dequantise, Flatten)}
+FLOWS = {kind.name: kind for kind in (Linear, NICE, RealNVP, Glow, TabularFlow)}
+STEPS = {kind.name: kind for kind in (Whiten, Logit, Dequantise, Flatten, ChannelsFirst)}
 
 
 class FileError(ValueError):

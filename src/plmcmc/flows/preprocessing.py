@@ -217,5 +217,23 @@ class Flatten(Step):
         return z.unflatten(1, self.shape), _zeros(z)
 
 
+class ChannelsFirst(Step):
+    """Images `(height, width, channels)`, as files have them, to `(channels, height, width)`."""
+
+    name = "channels-first"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = {}
+
+    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return channels first."""
+        return x.movedim(-1, 1), _zeros(x)
+
+    def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return channels last."""
+        return z.movedim(1, -1), _zeros(z)
+
+
 def _zeros(x: Tensor) -> Tensor:
     return torch.zeros(len(x), dtype=torch.float64, device=x.device)
