@@ -143,10 +143,13 @@ def mice(table, seed):
     import pandas as pd
 
     frame = pd.DataFrame(table, columns=[f"c{place}" for place in range(table.shape[1])])
-    kernel = miceforest.ImputationKernel(frame, num_datasets=MICE_SETS, random_state=seed)
-    kernel.mice(5)
-    drawn = np.stack([kernel.complete_data(k).to_numpy() for k in range(MICE_SETS)])
-    return drawn.mean(0), drawn
+    drawn = []
+    for number in range(MICE_SETS):
+        # One by one: it keeps every forest, and of 25 tables of 30 columns that is 20 GB.
+        kernel = miceforest.ImputationKernel(frame, random_state=MICE_SETS * seed + number)
+        kernel.mice(5)
+        drawn.append(kernel.complete_data(0).to_numpy())
+    return np.mean(drawn, 0), np.stack(drawn)
 
 
 METHODS = {
