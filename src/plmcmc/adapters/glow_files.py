@@ -137,6 +137,7 @@ def _built(weights: Weights, names: Names) -> Glow:
 @torch.no_grad()
 def _fill(glow: Glow, weights: Weights, names: Names) -> None:
     """Copy the weights where they belong; layers of a level: squeeze, steps, split."""
+    glow.met.fill_(True)
     place = 0
     for level in glow.chain:
         for step in level.chain:

@@ -1,5 +1,6 @@
 """In: arrays with holes. Out: `Incomplete`, what was seen and where."""
 
+from plmcmc.data.images import load_images
 from plmcmc.data.incomplete import DataError, Incomplete
 from plmcmc.data.marginals import Marginal, Regions
 from plmcmc.data.missingness import (
@@ -31,5 +32,6 @@ __all__ = [
     "RightHalf",
     "Schema",
     "SquareObservation",
+    "load_images",
     "observed_moments",
 ]

@@ -129,6 +129,9 @@ class Glow(nn.Module):
             "spare_memory": spare_memory,
         }
         self.spare_memory = spare_memory
+        # Saved with the weights: a flow that was trained must not begin anew.
+        self.met: Tensor
+        self.register_buffer("met", torch.tensor(False))
         chain, self.parts = [], []
         with seeded(random_state):
             for level in range(levels):
@@ -171,6 +174,7 @@ class Glow(nn.Module):
         """
         with torch.no_grad(), meeting_data(self):
             self.climb(x)
+            self.met.fill_(True)
 
     def climb(self, x: Tensor) -> tuple[list[tuple[Tensor, Prior]], Tensor]:
         """Return what leaves each level with its prior, and the log-determinant of the steps."""

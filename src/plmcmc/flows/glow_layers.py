@@ -64,8 +64,9 @@ class Map(NamedTuple):
     bias: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Apply it."""
-        return conv2d(x, self.weight[:, :, None, None].to(x.dtype), self.bias.to(x.dtype))
+        """Apply it, in full precision: what it loses could not be undone."""
+        with torch.autocast(x.device.type, enabled=False):
+            return conv2d(x, self.weight[:, :, None, None].to(x.dtype), self.bias.to(x.dtype))
 
 
 class Mixing(nn.Module):

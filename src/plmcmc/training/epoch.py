@@ -16,6 +16,8 @@ from plmcmc.training.maximise import maximise
 from plmcmc.training.moments import moments_of
 
 GRADIENT_CLIP = 10.0
+# Batches that norms take together as their first.
+MET = 4
 
 
 class TrainingError(ValueError):
@@ -59,6 +61,7 @@ class Epoch:
         epochs: how many there will be at most.
         batch_size: rows per gradient step.
         noise: deviation of the noise added to the rows the inner flow sees.
+        precision: dtype that networks compute in while training; weights stay as they are.
     """
 
     def __init__(
@@ -71,11 +74,13 @@ class Epoch:
         epochs: int,
         batch_size: int,
         noise: float,
+        precision: torch.dtype = torch.float32,
     ) -> None:
         self.flow, self.train, self.held_out = flow, train, held_out
         self.inner: Any = flow.flow if isinstance(flow, Preprocessed) else flow
         self.optimizer, self.rate = optimizer, optimizer.param_groups[0]["lr"]
         self.epochs, self.batch_size, self.noise = epochs, batch_size, noise
+        self.precision = precision
         self.best = _copied(self.inner)
         self.history = torch.zeros(epochs, 2, dtype=torch.float64)
 
@@ -115,8 +120,14 @@ class Epoch:
     def _train(self, source: Generator, epoch: int) -> float:
         self.inner.train()
         x, log_det = self._prepared(self.train, source)
+        if not bool(getattr(self.inner, "met", True)):
+            # Its norms are to begin where the data are.
+            some = torch.randperm(len(x), generator=source, device=source.device)
+            self.inner.meet(x[some[: MET * self.batch_size].to(x.device)])
         options = {"batch_size": self.batch_size, "noise": self.noise, "clip": GRADIENT_CLIP}
-        loss = maximise(self.inner, x, self.optimizer, generator=source, **options)
+        low = self.precision != torch.float32
+        with torch.autocast(x.device.type, self.precision if low else None, enabled=low):
+            loss = maximise(self.inner, x, self.optimizer, generator=source, **options)
         score = float(log_det.mean() - loss)
         if not math.isfinite(score):
             raise TrainingError(

@@ -13,9 +13,11 @@ from torch.optim import AdamW
 from plmcmc.adapters import adapt
 from plmcmc.chains import Checkpoint, fingerprint, progress_bar, resumed_seed, run
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import ContextualFlow, Flow, Preprocessed, home, sample
+from plmcmc.flows import ContextualFlow, Dequantise, Flow, Preprocessed, home, sample
 from plmcmc.rng import RandomState, Streams, generator
 from plmcmc.training.epoch import Epoch, EpochInfo, EpochState, TrainingError
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Fitted(NamedTuple):
@@ -43,6 +45,7 @@ def fit_flow(
     learning_rate: float = 1e-3,
     weight_decay: float = 1e-4,
     noise: float = 0.05,
+    precision: str = "float32",
     held_out: float = 0.1,
     patience: int = 20,
     random_state: RandomState = None,
@@ -64,6 +67,8 @@ def fit_flow(
         weight_decay: of AdamW.
         noise: deviation of the noise added to each row, in the flow's own units: behind
             whitening, one unit is one standard deviation of a column.
+        precision: `"bfloat16"` lets networks compute in less, faster on a GPU; weights and
+            held-out likelihoods stay in the flow's own.
         held_out: share of the rows to stop by; 0 trains for all epochs.
         patience: epochs without a better held-out likelihood before stopping.
         random_state: seed of the split, the shuffling and the noise.
@@ -81,11 +86,14 @@ def fit_flow(
     if not 0 <= noise < math.inf:
         raise TrainingError(f"noise is a standard deviation, 0 or more; got {noise}")
     refuse_less_than_one(epochs=epochs, batch_size=batch_size, patience=patience)
+    if precision not in PRECISIONS:
+        raise TrainingError(f"precision must be one of {list(PRECISIONS)}; got {precision!r}")
     seed = resumed_seed(checkpoint, random_state)
     optimizer = AdamW(parameters_of(flow), lr=learning_rate, weight_decay=weight_decay)
     train, judge = _split(flow, x, held_out, seed)
     settings = {"epochs": epochs, "batch_size": batch_size, "noise": noise}
-    epoch = Epoch(flow, train, judge, optimizer, **settings)
+    epoch = Epoch(flow, train, judge, optimizer, **settings, precision=PRECISIONS[precision])
+    settings |= {"precision": precision}
     settings |= {"learning_rate": learning_rate, "weight_decay": weight_decay}
     settings |= {"held_out": held_out, "patience": patience, "seed": seed}
     identity = {key: str(value) for key, value in settings.items()}
@@ -97,7 +105,7 @@ def fit_flow(
             Streams([generator(seed, "training", device=train.device)], [1]),
             epochs,
             checkpoint=None if checkpoint is None else Checkpoint(Path(checkpoint), identity, 1),
-            on_step=lambda done, info: report(done, _words(info)),
+            on_step=lambda done, info: report(done, _words(info, _values(flow, train))),
             stop=lambda s: held_out > 0 and bool(s.epoch - s.best_epoch >= patience),
         )
     epoch.keep_best()
@@ -168,5 +176,19 @@ def _refuse_other_shapes(flow: Any, data: Incomplete) -> None:
         raise DataError(f"the flow's rows have shape {expected}; those of x have {got}")
 
 
-def _words(info: EpochInfo) -> str:
-    return f"train {info.train:.2f}, held out {info.held_out:.2f} nats a row"
+def _values(flow: Any, x: Tensor) -> int | None:
+    """Return how many integers a row has; None where values are no integers."""
+    steps = flow.chain if isinstance(flow, Preprocessed) else ()
+    return x[0].numel() if any(isinstance(step, Dequantise) for step in steps) else None
+
+
+def _words(info: EpochInfo, values: int | None) -> str:
+    if values is None:
+        return f"train {info.train:.2f}, held out {info.held_out:.2f} nats a row"
+    train, held_out = (bits_per_value(nats, values) for nats in info)
+    return f"train {train:.3f}, held out {held_out:.3f} bits a value"
+
+
+def bits_per_value(nats: float, values: int) -> float:
+    """Return a row's log-likelihood as bits that each of its values costs (bits per dimension)."""
+    return -nats / (values * math.log(2))

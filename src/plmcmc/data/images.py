@@ -1,0 +1,119 @@
+"""Images from files: arrays, MNIST's format, and pictures in a directory or a zip archive."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plmcmc.data.incomplete import DataError
+
+Images = NDArray[np.uint8]
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+FORMS = ".npy, an IDX file as MNIST's, or a directory or .zip of pictures"
+# A header says how large an archive's picture is: larger ones are no images to learn from.
+LARGEST_SIDE = 4096
+
+
+def load_images(path: str | Path, *, first: int | None = None) -> Images:
+    """Return images `(rows, height, width, channels)` of integers 0 to 255.
+
+    Args:
+        path: a `.npy` file `(rows, height, width)`, with channels last or without any; an IDX file
+            such as MNIST's, compressed or not; a directory or `.zip` of pictures of one size, which
+            are taken in the order of their names.
+        first: how many to take, from the beginning.
+
+    Raises:
+        DataError: naming the file, and what is wrong with it.
+    """
+    path = Path(path)
+    if first is not None and first < 1:
+        raise ValueError(f"first must be at least 1; got {first}")
+    if path.is_dir() or path.suffix.lower() == ".zip":
+        images = _pictures(path, first)
+    elif path.suffix.lower() == ".npy":
+        images = _array(path, first)
+    else:
+        images = _idx(path)[:first]
+    if images.ndim == 3:
+        images = images[..., None]
+    if images.ndim != 4 or images.shape[-1] not in (1, 3) or not images.size:
+        raise DataError(
+            f"{path}: expected images of 1 or 3 channels, (rows, height, width[, channels]); got "
+            f"shape {images.shape}"
+        )
+    return np.ascontiguousarray(images)
+
+
+def _array(path: Path, first: int | None) -> Images:
+    try:
+        # Never pickled objects; mapped, so that a part is cheap.
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as problem:
+        raise DataError(f"{path} is no array of numbers: {problem}") from problem
+    if array.dtype != np.uint8:
+        raise DataError(f"{path}: expected integers 0 to 255 (uint8); got {array.dtype}")
+    return np.array(array[:first])
+
+
+def _idx(path: Path) -> Images:
+    """Read the format of MNIST: a magic number, sizes, then bytes."""
+    content = path.read_bytes()
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError) as problem:
+            raise DataError(f"{path} is damaged: {problem}") from problem
+    zero, kind, axes = struct.unpack(">HBB", content[:4].ljust(4, b"\xff"))
+    if zero != 0 or kind != 8:
+        raise DataError(f"{path}: expected {FORMS}")
+    start = 4 + 4 * axes
+    shape = struct.unpack(f">{axes}I", content[4:start].ljust(4 * axes, b"\0"))
+    size = int(np.prod([int(side) for side in shape], dtype=object))
+    if len(content) - start != size:
+        raise DataError(f"{path} is damaged: expected {size} bytes, got {len(content) - start}")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _pictures(path: Path, first: int | None) -> Images:
+    from PIL import Image, UnidentifiedImageError
+
+    found, size = [], None
+    for name, content in _contents(path, first):
+        try:
+            with Image.open(io.BytesIO(content)) as picture:
+                if max(picture.size) > LARGEST_SIDE:
+                    raise DataError(f"{path}, {name}: {picture.size} is too large to learn from")
+                own = np.asarray(picture.convert("L" if picture.mode in ("1", "L") else "RGB"))
+        except (UnidentifiedImageError, OSError) as problem:
+            raise DataError(f"{path}, {name} is no picture: {problem}") from problem
+        size = own.shape if size is None else size
+        if own.shape != size:
+            raise DataError(
+                f"{path}, {name}: expected a picture of {size}, as those before it; got {own.shape}"
+            )
+        found.append(own)
+    if not found:
+        raise DataError(f"{path}: expected pictures ({', '.join(PICTURES)}), and there is none")
+    return np.stack(found)
+
+
+def _contents(path: Path, first: int | None) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of pictures; of an archive nothing is written to the disk."""
+    if path.is_dir():
+        names = sorted(own for own in path.iterdir() if own.suffix.lower() in PICTURES)
+        yield from ((own.name, own.read_bytes()) for own in names[:first])
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = sorted(n for n in archive.namelist() if n.lower().endswith(PICTURES))
+            yield from ((name, archive.read(name)) for name in names[:first])
+    except zipfile.BadZipFile as problem:
+        raise DataError(f"{path} is damaged: {problem}") from problem
