@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from plmcmc import __version__
+from plmcmc.cli.flow_options import add_fit_flow
 from plmcmc.cli.table_options import Commands, add_fit, add_impute, add_info
 
 USAGE_ERROR = 2
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     add_impute(commands)
     add_fit(commands)
     add_info(commands)
+    add_fit_flow(commands)
     return parser
 
 

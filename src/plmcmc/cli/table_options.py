@@ -24,7 +24,7 @@ exit codes:
 
 def add_impute(commands: Commands) -> None:
     """Add `plmcmc impute`."""
-    impute = _added(
+    impute = added(
         commands,
         "impute",
         "fill the holes of tables in CSV, TSV or Parquet files",
@@ -44,7 +44,7 @@ def add_impute(commands: Commands) -> None:
 
 def add_fit(commands: Commands) -> None:
     """Add `plmcmc fit`."""
-    fit = _added(
+    fit = added(
         commands,
         "fit",
         "learn from tables, and save the model for plmcmc impute --model",
@@ -70,9 +70,10 @@ def add_info(commands: Commands) -> None:
     info.set_defaults(command=_run_info)
 
 
-def _added(
+def added(
     commands: Commands, name: str, words: str, description: str, *examples: str
 ) -> argparse.ArgumentParser:
+    """Add a command with examples and exit codes in its help."""
     shown = "\n".join(["examples:", *(f"  {example}" for example in examples)])
     return commands.add_parser(
         name,

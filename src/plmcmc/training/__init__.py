@@ -1,7 +1,7 @@
 """In: a flow and data. Out: the flow, trained."""
 
 from plmcmc.training.epoch import TrainingError
-from plmcmc.training.fit import Fitted, fit_flow
+from plmcmc.training.fit import Fitted, bits_per_value, fit_flow
 from plmcmc.training.mcem import FittedEM, MonteCarloEM
 from plmcmc.training.presets import Preset, double, paper, paper_mnist, undouble
 from plmcmc.training.schedule import EMSchedule
@@ -13,6 +13,7 @@ __all__ = [
     "MonteCarloEM",
     "Preset",
     "TrainingError",
+    "bits_per_value",
     "double",
     "fit_flow",
     "paper",

@@ -16,6 +16,8 @@ from plmcmc.training.maximise import maximise
 from plmcmc.training.moments import moments_of
 
 GRADIENT_CLIP = 10.0
+# Numbers in the held-out rows that are scored at once.
+SCORED = 2**22
 # Batches that norms take together as their first.
 MET = 4
 
@@ -143,7 +145,8 @@ class Epoch:
         self.inner.eval()
         scores = []
         with torch.no_grad():
-            for rows in self.held_out.split(4096):
+            at_once = max(1, min(4096, SCORED // self.held_out[0].numel()))
+            for rows in self.held_out.split(at_once):
                 x, log_det = self._prepared(rows, source)
                 scores.append(log_prob(self.inner, x) + log_det)
         return float(torch.cat(scores).mean())
