@@ -118,6 +118,9 @@ class TestFromObserved:
         for row in range(rows):
             seen = set(values[row, 0][observed[row, 0]].tolist())
             assert set(y[row, 0].flatten().tolist()) <= seen
+        last = Incomplete(values.movedim(1, -1), observed.movedim(1, -1))
+        again = FromObserved()(Linear(1), last, streams(rows))
+        assert torch.equal(again.movedim(-1, 1), y)
 
     def test_a_pixel_seen_in_part_is_not_copied_and_keeps_what_was_seen(self):
         values = torch.tensor([[1.0, 2.0], [10.0, 20.0]]).reshape(1, 2, 1, 2)

@@ -96,6 +96,8 @@ def test_channels_go_together(mechanism):
     assert observed.shape == (5, 3, 8, 9)
     for channel in range(3):
         np.testing.assert_array_equal(observed[:, channel], mechanism(np.zeros((5, 8, 9)), 0))
+    last = mechanism(np.zeros((5, 8, 9, 3)), 0)
+    np.testing.assert_array_equal(last.transpose(0, 3, 1, 2), observed)
 
 
 @pytest.mark.parametrize("mechanism", IMAGE_MECHANISMS, ids=name)

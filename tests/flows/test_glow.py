@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from flow_cases import shaken
-from plmcmc.flows import Absolute, Glow, check_flow, log_prob, sample
+from plmcmc.flows import (
+    Absolute,
+    ChannelsFirst,
+    Glow,
+    Preprocessed,
+    check_flow,
+    log_prob,
+    sample,
+)
 
 SHAPE = (3, 8, 8)
 
@@ -45,12 +53,16 @@ def test_both_charts_give_the_same_density_and_differ_by_the_priors():
     torch.testing.assert_close(torch.cat([part.flatten(1) for part in standard], 1), relative)
 
 
-def test_samples_of_both_charts_are_the_same_images():
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_samples_of_both_charts_are_the_same_images(temperature):
     flow = glow(torch.float64)
-    one, other = (
-        sample(chart, 4, torch.Generator().manual_seed(0)) for chart in (flow, Absolute(flow))
+    charts = flow, Absolute(flow), Preprocessed([ChannelsFirst()], Absolute(flow))
+    one, other, last = (
+        sample(chart, 4, torch.Generator().manual_seed(0), temperature=temperature)
+        for chart in charts
     )
     torch.testing.assert_close(one, other)
+    torch.testing.assert_close(last.movedim(-1, 1), other)
 
 
 def test_a_first_batch_norms_every_layer():

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from plmcmc.data import DataError, Incomplete
+from plmcmc.data.channels import channel_axis
 from plmcmc.flows import Flow
+from plmcmc.flows.protocol import tempered
 from plmcmc.rng import Streams
 
 
@@ -37,7 +39,9 @@ class Unconditional:
     def __call__(self, flow: Flow, data: Incomplete, streams: Streams) -> Tensor:
         """Sample the flow."""
         # Latents by blocks, but all decoded at once: a flow with contexts knows its rows by place.
-        y, _ = flow.to_data(self.temperature * streams.draw(flow.latent_sample))
+        y, _ = flow.to_data(
+            streams.draw(lambda n, source: tempered(flow, n, source, self.temperature))
+        )
         return data.near_readings(y) if self.projected else y
 
 
@@ -60,16 +64,15 @@ class NothingSeen(DataError):
 class FromObserved:
     """Fills holes with values drawn from the row's observed ones: the paper's CIFAR start.
 
-    Rows of shape `(channels, height, width)` copy whole pixels, all channels together.
+    Images with channels, first or last, copy whole pixels, all channels together.
     """
 
     def __call__(self, flow: Flow, data: Incomplete, streams: Streams) -> Tensor:
         """Copy observed values at random."""
         del flow
-        shape = data.values.shape
-        channels = shape[1] if len(shape) == 4 else 1
-        values = data.values.reshape(len(data.values), channels, -1)
-        seen = data.observed.reshape(values.shape).all(1)
+        first, whole = _channels_first(data.values), data.values.shape
+        values = first.flatten(2)
+        seen = _channels_first(data.observed).flatten(2).all(1)
         empty = ~seen.any(1)
         if bool(empty.any()):
             raise NothingSeen(empty.nonzero().flatten().tolist())
@@ -78,7 +81,15 @@ class FromObserved:
         uniform = streams.uniform(torch.empty_like(seen, dtype=torch.float64))
         nth = (uniform * seen.sum(1, keepdim=True)).long()
         source = order.gather(1, nth)[:, None].expand_as(values)
-        return data.near_readings(values.gather(2, source).reshape(shape))
+        filled = values.gather(2, source).reshape(first.shape)
+        axis = channel_axis(whole)
+        return data.near_readings(filled.movedim(1, axis) if axis else filled.reshape(whole))
+
+
+def _channels_first(x: Tensor) -> Tensor:
+    """Return images with their channels first; other rows as if they had one."""
+    axis = channel_axis(x.shape)
+    return x[:, None].flatten(2) if axis is None else x.movedim(axis, 1)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
+from plmcmc.data.channels import channel_axis
+
 RandomState = int | np.random.Generator | None
 Shape = tuple[int, int, int]
 Pair = tuple[np.ndarray, np.ndarray]
@@ -67,12 +69,14 @@ class _OnImages(CheckedParameters, ABC):
     """Check the images and spread over their channels what a subclass says of the pixels."""
 
     def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
-        expected = "images of shape (rows, height, width) or (rows, channels, height, width)"
+        expected = "images of shape (rows, height, width), with channels first or last"
         remedy = "reshape first, e.g. digits to (rows, 28, 28)"
         require(x.ndim in (3, 4) and 0 not in x.shape[1:], expected, f"shape {x.shape}", remedy)
-        shape = (len(x), x.shape[-2], x.shape[-1])
-        pixels = self._seen_pixels(shape, np.random.default_rng(random_state))
-        return np.broadcast_to(pixels if x.ndim == 3 else pixels[:, None], x.shape).copy()
+        channels = channel_axis(x.shape)
+        height, width = x.shape[1:3] if channels == 3 else x.shape[-2:]
+        pixels = self._seen_pixels((len(x), height, width), np.random.default_rng(random_state))
+        spread = pixels if channels is None else np.expand_dims(pixels, channels)
+        return np.broadcast_to(spread, x.shape).copy()
 
     @abstractmethod
     def _seen_pixels(self, shape: Shape, rng: np.random.Generator) -> np.ndarray:

@@ -258,7 +258,11 @@ class Absolute(nn.Module):
 
     def latent_sample(self, rows: int, generator: Generator) -> Tensor:
         """Return latents drawn from their density."""
-        relative = self.flow.latent_sample(rows, generator)
+        return self.tempered(rows, generator, 1.0)
+
+    def tempered(self, rows: int, generator: Generator, temperature: float) -> Tensor:
+        """Return latents drawn with priors that are narrower by a factor."""
+        relative = temperature * self.flow.latent_sample(rows, generator)
         return self.flow.descend(relative, relative=True)[2]
 
 

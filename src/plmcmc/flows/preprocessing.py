@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from plmcmc.flows.protocol import Flow
+from plmcmc.flows.protocol import Flow, tempered
 
 
 class Step(nn.Module, ABC):
@@ -87,6 +87,10 @@ class Preprocessed(nn.Module):
     def latent_sample(self, rows: int, generator: Generator) -> Tensor:
         """Return latents drawn from their density."""
         return self.flow.latent_sample(rows, generator)
+
+    def tempered(self, rows: int, generator: Generator, temperature: float) -> Tensor:
+        """Return the flow's own latents at a temperature."""
+        return tempered(self.flow, rows, generator, temperature)
 
     def prepare(self, x: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Return training data as the inner flow sees it, freshly dequantised, and its log-det."""

@@ -69,7 +69,15 @@ def log_prob(flow: Flow, x: Tensor) -> Tensor:
 
 def sample(flow: Flow, rows: int, generator: Generator, *, temperature: float = 1.0) -> Tensor:
     """Return unconditional draws; `temperature` scales the latents (below 1: less varied)."""
-    return flow.to_data(temperature * flow.latent_sample(rows, generator))[0]
+    return flow.to_data(tempered(flow, rows, generator, temperature))[0]
+
+
+def tempered(flow: Flow, rows: int, generator: Generator, temperature: float) -> Tensor:
+    """Return latents drawn at a temperature; a flow whose latents have no centre says how."""
+    own = getattr(flow, "tempered", None)
+    if own is not None:
+        return own(rows, generator, temperature)
+    return temperature * flow.latent_sample(rows, generator)
 
 
 def differentiable(flow: Flow, x: Tensor) -> bool:
