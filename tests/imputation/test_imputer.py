@@ -1,13 +1,17 @@
 """FlowImputer: scikit-learn's manners, tables of every library, columns of every kind."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from plmcmc.data import DataError
 from plmcmc.imputation import FlowImputer, sampling
-from plmcmc.posterior import MemoryWarning
+from plmcmc.imputation import imputer as imputer_module
+from plmcmc.posterior import ConvergenceWarning, MemoryWarning
 from toy_tables import TINY, mixed, with_holes
 
 
@@ -140,7 +144,15 @@ def test_draws_and_intervals(fitted):
     assert (drawn[:, ~holes] == drawn[0][~holes]).all()
     assert (drawn.std(0)[:, 0][holes[:, 0]] > 0).any()
     low, high = imputer.interval(table, 0.8, draws=30)
-    assert (low <= high).all()
+    words = table.columns.get_loc("colour")
+    told = np.isfinite(low)
+    assert (low[told] <= high[told]).all()
+    # Ends are values that may be; levels without an order have none where draws differ.
+    assert told[:, [p for p in range(table.shape[1]) if p != words]].all()
+    assert told[~holes[:, words], words].all()
+    assert not told[holes[:, words], words].all()
+    whole = low[:, 1]
+    np.testing.assert_array_equal(whole, np.round(whole))
     assert (low[~holes] == high[~holes]).all()
 
 
@@ -163,7 +175,11 @@ def bad_frame(**columns):
         (bad_frame(c=["x", 1.5] * 10), {}, "column 'c' mixes float, str"),
         (bad_frame(), {"types": {"z": "integer"}}, "types names a column 'z'"),
         (bad_frame(), {"types": {"a": "colour"}}, r"types\['a'\] must be one of"),
-        (bad_frame(c=pd.date_range("2020", periods=20)), {}, "cannot be imputed: leave them out"),
+        (
+            bad_frame(c=pd.date_range("2020", periods=20)),
+            {},
+            "column 'c' is of datetime64.*cannot be imputed: leave it out",
+        ),
         (bad_frame().set_axis(["a", "a"], axis=1), {}, r"these occur twice: \['a'\]"),
     ],
 )
@@ -200,3 +216,48 @@ def test_a_column_of_many_rare_levels_does_no_harm():
     table.loc[::5, "y"] = np.nan
     filled = FlowImputer(TINY, random_state=0).fit_transform(table)
     assert filled["y"].between(table["y"].min(), table["y"].max()).all()
+
+
+def test_one_draw_may_be_any_members(fitted):
+    """Each row begins with any member: the first would have all single draws otherwise."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2))
+    x[:100, 1] = np.nan
+    imputer = FlowImputer(TINY, random_state=0).fit(x)
+    with torch.no_grad():
+        imputer.model_.flow.mean[1, 1] += 4.0
+    drawn = imputer.sample(x, 2)[:, :100, 1]
+    far = drawn > 2.0
+    # Each row has one draw of each member, and which comes first is up to a coin.
+    assert 30 < far[0].sum() < 70
+    assert (far[0] != far[1]).mean() > 0.9
+    imputer.set_params(statistic="draw")
+    assert 30 < (imputer.transform(x)[:100, 1] > 2.0).sum() < 70
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.5, "two", None])
+def test_numbers_of_draws_that_are_none(fitted, number):
+    imputer, table, _ = fitted
+    for ask in (imputer.sample, imputer.complete):
+        with pytest.raises(ValueError, match="whole number of at least 1"):
+            ask(table, number)
+
+
+def test_a_statistic_set_later_is_checked(fitted):
+    _, table, _ = fitted
+    imputer = FlowImputer(TINY, random_state=0).fit(table).set_params(statistic="mode")
+    with pytest.raises(ValueError, match="statistic must be one of"):
+        imputer.transform(table)
+    with pytest.raises(ValueError, match=r"effort must be one of.*\['fast'\]"):
+        FlowImputer(["fast"]).fit(table)
+
+
+def test_warnings_point_at_whoever_asked(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    x[:20, 1] = np.nan
+    imputer = FlowImputer(replace(TINY, states=20, chains=2), random_state=0).fit(x)
+    monkeypatch.setattr(imputer_module, "CONVERGED", 2.0)
+    for ask in (imputer.transform, lambda x: imputer.sample(x, 80), imputer.interval):
+        with pytest.warns(ConvergenceWarning) as found:
+            ask(x)
+        assert found[0].filename == __file__

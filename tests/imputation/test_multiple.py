@@ -66,7 +66,7 @@ def test_what_cannot_be_shifted_is_named(delta, message):
     imputer = FlowImputer(TINY, random_state=0).fit(table)
     with pytest.raises(DataError, match=message):
         imputer.complete(table, 2, delta=delta)
-    with pytest.raises(ValueError, match="m must be at least 1"):
+    with pytest.raises(ValueError, match="m must be a whole number of at least 1"):
         imputer.complete(table, 0)
 
 

@@ -16,6 +16,7 @@ from plmcmc.cli.request import (
     STATISTIC,
     check_device,
     check_directory,
+    check_model_place,
     check_seed,
     identity_of,
 )
@@ -35,8 +36,7 @@ def fit(arguments: Namespace) -> None:
     place = Path(arguments.output)
     check_seed(arguments.seed)
     check_device(arguments.device)
-    if place.exists() and not arguments.overwrite:
-        raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
+    check_model_place(place, "imputer", overwrite=arguments.overwrite)
     check_directory(place.parent)
     tables = read_tables([Path(name) for name in arguments.data], arguments.na_values)
     plan = plan_of_tables(tables, arguments)

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from plmcmc import __version__
 from plmcmc.chains import described
 from plmcmc.cli.job import part_of, working
-from plmcmc.cli.request import check_device, check_directory, check_free, check_seed
+from plmcmc.cli.request import (
+    check_device,
+    check_directory,
+    check_free,
+    check_model_place,
+    check_seed,
+)
 from plmcmc.cli.say import say, warnings_in_words
 from plmcmc.cli.sheet import write_sheet
 from plmcmc.data import Incomplete, load_images, observed_moments
@@ -88,8 +94,7 @@ def _checked(arguments: Namespace, place: Path, sheet: Path) -> dict[str, int | 
         raise ValueError(f"--temperature must be above 0; got {arguments.temperature}")
     if sheet.suffix.lower() != ".png":
         raise ValueError(f"--samples {sheet}: expected a name that ends in .png")
-    if place.exists() and not arguments.overwrite:
-        raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
+    check_model_place(place, "flow", overwrite=arguments.overwrite)
     check_directory(place.parent)
     check_free([sheet], overwrite=arguments.overwrite)
     size = dict(SIZES[arguments.flow])

@@ -14,8 +14,8 @@ import pandas as pd
 from plmcmc.cli.fit import check_enough, fitted
 from plmcmc.cli.job import Filled, Found, Job, is_placing, part_of, working
 from plmcmc.cli.report import Asked, report
-from plmcmc.cli.request import EFFORT, check_free, check_options, identity_of, places_of
-from plmcmc.cli.say import say, warnings_in_words
+from plmcmc.cli.request import EFFORT, check_free, check_options, identity_of, leftovers, places_of
+from plmcmc.cli.say import say, warn, warnings_in_words
 from plmcmc.cli.summary import pooled, tell_converged, tell_filled, tell_passed
 from plmcmc.cli.tables import Table, read_tables, write_files
 from plmcmc.cli.tables.columns import Plan, check_levels, plan_of_model, plan_of_tables
@@ -56,6 +56,10 @@ def impute(arguments: Namespace) -> None:
     tell_filled(plan, holes, sum(table.rows for table in tables))
     tell_converged([own.found for own in done])
     say("\n".join(f"Written: {place}" for place in places))
+    old = leftovers(paths, output, arguments.draws)
+    if old:
+        names = ", ".join(map(str, old))
+        warn(f"{names}: of another job with more draws. Do not pool them with these")
     say(f"{time.perf_counter() - began:.1f} s in all.")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from plmcmc import __version__
 from plmcmc.cli.tables import form_of, suffix_of
+from plmcmc.flows.files import free_place
 from plmcmc.imputation.device import device_of
 
 SEED = 0
@@ -132,6 +133,27 @@ def check_free(places: Sequence[Path], *, overwrite: bool) -> None:
             raise ValueError(f"{place} is a directory: expected the name of a file")
     for directory in {place.parent for place in places}:
         check_directory(directory)
+
+
+def leftovers(paths: Sequence[Path], output: Path, draws: int | None) -> list[Path]:
+    """Return tables with higher numbers, of a job with more draws, that stand beside the new."""
+    if draws is None:
+        return []
+    found = []
+    for own in places_of(paths, output, 1):
+        stem, suffix = own[0].name.removesuffix(f"-1{suffix_of(own[0])}"), suffix_of(own[0])
+        number = draws + 1
+        while (other := own[0].with_name(f"{stem}-{number}{suffix}")).exists():
+            found.append(other)
+            number += 1
+    return found
+
+
+def check_model_place(place: Path, kind: str, *, overwrite: bool) -> None:
+    """Refuse before the work a place where a model could not be saved after it."""
+    if place.exists() and not overwrite:
+        raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
+    free_place(place, kind, overwrite=overwrite)
 
 
 def check_directory(directory: Path) -> None:

@@ -88,18 +88,31 @@ class Marginal:
         """Return the log of d score / d value; 0 where a value has an interval, or is missing.
 
         Over the nearest values seen, the square root of their number on either side: from one to
-        the next it would be mostly noise.
+        the next it would be mostly noise. Not across a tie, which has a mass of its own. Beyond all
+        values seen, scores go on with the last slope, and what a normal falls by there is added.
         """
         last, reach = len(self.atoms) - 1, math.isqrt(len(self.atoms))
         if last == 0:
             return np.zeros_like(values)
-        inside = np.clip(np.nan_to_num(values), self.atoms[0], self.atoms[-1])
+        known = np.where(np.isnan(values), self.atoms[0], values)
+        inside = np.clip(known, self.atoms[0], self.atoms[-1])
         right = np.searchsorted(self.atoms, inside, side="left")
-        tied = (self.atoms[right] == inside) & (self.low[right] < self.high[right])
-        before, after = np.maximum(right - reach, 0), np.minimum(right + reach, last)
+        ties = self.low < self.high
+        tied = (self.atoms[right] == inside) & ties[right] & (known == inside)
+        # The nearest ties on either side, or the ends: before a value, and from it on.
+        places = np.arange(last + 1)
+        ahead = np.minimum.accumulate(np.where(ties, places, last)[::-1])[::-1]
+        behind = np.maximum.accumulate(np.where(ties, places, 0))
+        before = np.maximum(np.maximum(right - reach, 0), behind[np.maximum(right - 1, 0)])
+        after = np.minimum(np.minimum(right + reach, last), np.maximum(ahead[right], 1))
+        rise = self.low[after] - self.high[before]
+        # Between two ties that touch there is no room; a middle to a middle will have to do.
         middle = self.middle(self.atoms)
-        slope = (middle[after] - middle[before]) / (self.atoms[after] - self.atoms[before])
-        return np.where(tied | np.isnan(values), 0.0, np.log(slope))
+        rise = np.where(rise > 0, rise, middle[after] - middle[before])
+        slope = rise / (self.atoms[after] - self.atoms[before])
+        edge = np.abs(middle[right])
+        fall = 0.5 * ((edge + slope * np.abs(known - inside)) ** 2 - edge**2)
+        return np.where(tied | np.isnan(values), 0.0, np.log(slope) - fall)
 
     def values(self, scores: Array) -> Array:
         """Return the values of scores: flat over a tie, linear between, within what was seen."""

@@ -51,8 +51,23 @@ class Numbers:
 
     def regions(self, codes: Array) -> Regions:
         """Return where scores may lie, `(rows, 1)`."""
-        low, high = self.marginal.regions(codes)
+        low, high = self.marginal.regions(self._nearest(codes))
         return Regions(low[:, None], high[:, None])
+
+    def log_slope(self, codes: Array) -> Array:
+        """Return the log of d score / d value; 0 where a value has a mass."""
+        return self.marginal.log_slope(self._nearest(codes))
+
+    def _nearest(self, codes: Array) -> Array:
+        """Return a continuous column as it is; of others, the nearest values that were seen."""
+        atoms = self.marginal.atoms
+        if self.kind == "continuous":
+            return codes
+        if len(atoms) == 1:
+            return np.where(np.isnan(codes), np.nan, atoms[0])
+        right = np.clip(np.searchsorted(atoms, codes), 1, len(atoms) - 1)
+        lower = codes - atoms[right - 1] <= atoms[right] - codes
+        return np.where(np.isnan(codes), np.nan, np.where(lower, atoms[right - 1], atoms[right]))
 
     def codes(self, scores: Array) -> Array:
         """Return the values of scores `(rows, 1)`."""
@@ -176,7 +191,7 @@ class Schema:
     def log_slope(self, table: Array) -> Array:
         """Return the log of d scores / d values of a table's rows, over values with a density."""
         parts = [
-            column.marginal.log_slope(values)
+            column.log_slope(values)
             for column, values in zip(self.columns, table.T, strict=True)
             if isinstance(column, Numbers)
         ]

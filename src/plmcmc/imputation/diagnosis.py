@@ -62,6 +62,8 @@ class Diagnosis:
     @property
     def verdict(self) -> str:
         """The finding in plain words."""
+        if not self.holes.any():
+            return f"Nothing is missing in the {self.rows} rows that were looked at."
         share = float(np.nansum(self.converged * self.holes) / max(self.holes.sum(), 1e-12))
         slow = [n for n, c in zip(self.names, self.converged, strict=True) if c < 0.5]
         words = f"{share:.0%} of the missing entries have converged (R-hat under {LIMIT})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +25,7 @@ from plmcmc.imputation.files import load_imputer, save_imputer
 from plmcmc.imputation.learning import fit_table
 from plmcmc.imputation.likelihood import log_likelihood
 from plmcmc.imputation.model import TableModel
-from plmcmc.imputation.reduce import Mean, median
+from plmcmc.imputation.reduce import Mean, Median
 from plmcmc.imputation.sampling import Shown, Walk, Watch
 from plmcmc.imputation.tables import Layout, check_names
 from plmcmc.posterior import ConvergenceWarning
@@ -33,6 +35,7 @@ Array = NDArray[np.float64]
 STATISTICS = ("mean", "median", "draw")
 # Under this share of converged holes there is a warning.
 CONVERGED = 0.7
+_INSIDE = ("plmcmc.imputation", "sklearn.")
 
 
 class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -95,8 +98,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Learn the distribution of a table from what is seen of it."""
         del y
         effort, device = _effort_of(self.effort), device_of(self.device)
-        if self.statistic not in STATISTICS:
-            raise ValueError(f"statistic must be one of {STATISTICS}; got {self.statistic!r}")
+        _check_statistic(self.statistic)
         table = self._checked(X, reset=True)
         self.layout_ = Layout.of(table, self.types)
         codes = self.layout_.codes(table)
@@ -127,8 +129,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def sample(self, X: Any, draws: int = 20) -> Array:
         """Return `(draws, rows, columns)` of completed tables, as numbers or codes of levels."""
-        if draws < 1:
-            raise ValueError(f"draws must be at least 1; got {draws}")
+        draws = _counted("draws", draws)
         _, codes, rows = self._opened(X)
         found = np.broadcast_to(codes, (draws, *codes.shape)).copy()
         if rows.any():
@@ -148,8 +149,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             delta: by column, what to add to imputed numbers: how would results change if what is
                 missing were larger or smaller than what is seen tells?
         """
-        if m < 1:
-            raise ValueError(f"m must be at least 1; got {m}")
+        m = _counted("m", m)
         table, codes, rows = self._opened(X)
         shifts = self.layout_.shifts(delta or {})
         found = np.broadcast_to(codes, (m, *codes.shape)).copy()
@@ -164,19 +164,31 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def interval(self, X: Any, level: float = 0.9, draws: int = 200) -> tuple[Array, Array]:
         """Return lower and upper ends `(rows, columns)` that hold each value with this probability.
 
-        Of what was seen both ends are the value itself; of levels, they are codes.
+        Of what was seen both ends are the value itself. Ends of integers and of levels in order
+        (codes) are values that were drawn; levels without an order have none, and NaN stands there
+        unless all draws agree.
         """
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1; got {level}")
         drawn = self.sample(X, draws)
-        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        low, high = np.quantile(drawn, ends, axis=0)
+        for place, kind in enumerate(self.layout_.kinds):
+            if kind != "continuous":
+                own = np.quantile(drawn[:, :, place], ends, axis=0, method="inverted_cdf")
+                low[:, place], high[:, place] = own
+            if kind == "categorical":
+                unseen = low[:, place] != high[:, place]
+                low[unseen, place] = high[unseen, place] = np.nan
         return low, high
 
     def log_prob(self, X: Any) -> Array:
         """Return log p of what is seen of each row, `(rows,)`; holes are integrated over.
 
         A density for continuous columns, in their units; a probability for values that were tied,
-        for integers, booleans and levels. Estimated, by annealed importance sampling.
+        for integers, booleans and levels. Estimated, by annealed importance sampling. Beyond the
+        values seen in fitting, densities fall as a normal's; an integer never seen counts as the
+        nearest that was.
         """
         check_is_fitted(self)
         codes = self.layout_.codes(self._checked(X, reset=False))
@@ -238,31 +250,44 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _reduced(self, codes: Array) -> Array:
         states = self.effort_.states
+        _check_statistic(self.statistic)
         if self.statistic == "draw":
             return self._spread_draws(codes, 1)[0]
         if self.statistic == "median":
-            places = self.effort_.chains * self.effort_.members
-            return median(self.layout_, self._draws(codes, states * places, states=states))
-        mean = Mean(self.layout_, self.model_.schema, len(codes), states)
-        self._walk(codes, mean.watch, states=states)
-        return mean.table()
+            found = Median(self.layout_, len(codes), states)
+        else:
+            found = Mean(self.layout_, self.model_.schema, len(codes), states)
+        self._walk(codes, found.watch, states=states)
+        return found.table()
 
     def _spread_draws(self, codes: Array, draws: int) -> Array:
-        """Return draws far apart: they are to be independent."""
-        states = -(-draws // (self.effort_.chains * self.effort_.members))
+        """Return draws far apart, which are to be independent; each row begins with any chain."""
+        places = self.effort_.chains * self.effort_.members
+        states = -(-draws // places)
         thin = max(1, self.effort_.states // states)
-        return self._draws(codes, draws, states=states, thin=thin)
+        # Few draws would all be the first members' otherwise.
+        first = np.random.default_rng([self.seed_, 4]).integers(places, size=len(codes))
+        return self._draws(codes, draws, states=states, thin=thin, first=first)
 
     def _draws(
-        self, codes: Array, draws: int, *, places: int | None = None, **options: Any
+        self,
+        codes: Array,
+        draws: int,
+        *,
+        places: int | None = None,
+        first: NDArray[np.int64] | None = None,
+        **options: Any,
     ) -> Array:
-        """Return `(draws, rows, columns)`; members and chains take turns."""
+        """Return `(draws, rows, columns)`; members and chains take turns, from `first` on."""
         places = places or self.effort_.chains * self.effort_.members
+        first = np.zeros(len(codes), np.int64) if first is None else first
         found = np.empty((options["states"] * places, *codes.shape))
 
         def watch(shown: Shown) -> None:
             own = slice(shown.state * places, (shown.state + 1) * places)
-            found[own, shown.rows] = shown.tables.swapaxes(0, 1)
+            order = (first[shown.rows, None] + np.arange(places)) % places
+            turned = np.take_along_axis(shown.tables, order[:, :, None], 1)
+            found[own, shown.rows] = turned.swapaxes(0, 1)
 
         self._walk(codes, watch, places=places, **options)
         return found[:draws]
@@ -279,7 +304,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"only {found.share:.0%} of the missing values have converged (R-hat under "
                 f"{LIMIT}): use effort='thorough', and look at diagnose()",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=_callers_level(),
             )
 
     def __sklearn_tags__(self) -> Tags:
@@ -293,6 +318,26 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 def _effort_of(effort: str | Effort) -> Effort:
     if isinstance(effort, Effort):
         return effort
-    if effort not in EFFORTS:
-        raise ValueError(f"effort must be one of {list(EFFORTS)}; got {effort!r}")
+    if not isinstance(effort, str) or effort not in EFFORTS:
+        raise ValueError(f"effort must be one of {list(EFFORTS)}, or an Effort; got {effort!r}")
     return EFFORTS[effort]
+
+
+def _check_statistic(statistic: str) -> None:
+    if statistic not in STATISTICS:
+        raise ValueError(f"statistic must be one of {STATISTICS}; got {statistic!r}")
+
+
+def _counted(name: str, number: Any) -> int:
+    """Return a whole number of 1 or more, or say that it is none."""
+    if not hasattr(number, "__index__") or operator.index(number) < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {number!r}")
+    return operator.index(number)
+
+
+def _callers_level() -> int:
+    """Return how many frames up whoever asked lies; scikit-learn wraps `transform`."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(_INSIDE):
+        level, frame = level + 1, frame.f_back
+    return level

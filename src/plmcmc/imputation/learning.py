@@ -20,10 +20,8 @@ from plmcmc.training.tabular import TableEM
 from plmcmc.training.validation import Hidden
 
 Array = NDArray[np.float64]
-# Rows that the Gaussian is fitted to: it is where the flow starts, not where it ends.
-GAUSSIAN_ROWS = 4000
-# Gaussians of rows weighted at random, and how exactly they are found: they differ by far more.
-OTHERS, OTHERS_TOLERANCE, OTHERS_STEPS = 20, 1e-3, 50
+# Gaussians of rows weighted at random, of how many rows; they differ by more than is left of EM.
+OTHERS, OTHERS_ROWS, OTHERS_TOLERANCE, OTHERS_STEPS = 20, 4000, 1e-3, 50
 # Rounds of training between two checkpoints.
 CHECKPOINT_ROUNDS = 4
 
@@ -91,23 +89,37 @@ def fit_table(
 def _gaussians(regions: Regions, seed: int) -> tuple[Gaussian, Gaussian]:
     """Return the Gaussian, and others that rows weighted at random would have led to."""
     rows = len(regions.low)
-    some = Regions(*(_some(end, GAUSSIAN_ROWS, seed) for end in regions))
-    gaussian, scores, observed = copula(some, seed)
+    some = Regions(*(_some(end, OTHERS_ROWS, seed) for end in regions))
+    gaussian, scores, observed = copula(regions, seed)
+    own = gaussian
+    if len(some.low) < rows:
+        own, scores, observed = copula(some, seed)
+    # Of all rows others would differ by less than of some.
+    share = (len(some.low) / rows) ** 0.5
     rng, found = np.random.default_rng([seed, 2]), []
     for other in range(OTHERS):
         weights = torch.as_tensor(rng.exponential(size=len(some.low)))
-        own = expectation_maximisation(
+        moved = expectation_maximisation(
             scores[other % len(scores)],
             observed,
             weights=weights,
-            start=gaussian,
+            start=own,
             tolerance=OTHERS_TOLERANCE,
             steps=OTHERS_STEPS,
         )
-        # Of all rows they would differ by less than of some.
-        share = (len(some.low) / rows) ** 0.5
-        found.append(Gaussian(*(a.lerp(b, share) for a, b in zip(gaussian, own, strict=True))))
+        nearer = Gaussian(*(a.lerp(b, share) for a, b in zip(own, moved, strict=True)))
+        found.append(_carried(gaussian, own, nearer))
     return gaussian, Gaussian(*(torch.stack(parts) for parts in zip(*found, strict=True)))
+
+
+def _carried(gaussian: Gaussian, before: Gaussian, after: Gaussian) -> Gaussian:
+    """Move a Gaussian as another one moved: by the map that takes its root to the new one's."""
+    if gaussian is before:
+        return after
+    root, new = (torch.linalg.cholesky(own.covariance) for own in (before, after))
+    turn = torch.linalg.solve_triangular(root, new, upper=False, left=False)
+    mean = after.mean + turn @ (gaussian.mean - before.mean)
+    return Gaussian(mean, turn @ gaussian.covariance @ turn.mT)
 
 
 def _some(table: Array, most: int, seed: int) -> Array:

@@ -39,9 +39,11 @@ class TableModel(NamedTuple):
     def uncertain(self, places: int) -> Flow:
         """Return the flow as it might as well have been found, another at each of `places`.
 
-        Each is tilted to the moments of one of the other Gaussians.
+        Each is tilted to the moments of one of the other Gaussians; members take turns, and meet
+        another one of them in every round.
         """
-        pick = torch.arange(places) % len(self.others.mean)
+        place, others = torch.arange(places), len(self.others.mean)
+        pick = (place + place // others) % others
         tilted = Tilted(
             self.flow, *self.gaussian, self.others.mean[pick], self.others.covariance[pick]
         )

@@ -88,12 +88,36 @@ class _Sums:
         return self.origin + value - (slope[:, None] @ weights)[:, 0]
 
 
-def median(layout: Layout, drawn: Array) -> Array:
-    """Return the median of `(draws, rows, columns)`; of levels, the most frequent."""
-    found = np.median(drawn, 0)
-    for place, levels in layout.voted.items():
-        found[:, place] = counts(drawn[:, :, place].T, levels).argmax(1)
-    return found
+class Median:
+    """The median over states and chains; of levels, the most frequent.
+
+    Args:
+        layout: what the columns are.
+        rows: how many there are.
+        states: how many states will be shown.
+    """
+
+    def __init__(self, layout: Layout, rows: int, states: int) -> None:
+        self.layout, self.states = layout, states
+        self.found = np.zeros((rows, len(layout.names)))
+        # All states, but only of the rows that are being worked on.
+        self.kept: list[Array] = []
+
+    def watch(self, shown: Shown) -> None:
+        """Take in one state."""
+        if shown.state == 0:
+            self.kept = []
+        self.kept.append(shown.tables)
+        if shown.state == self.states - 1:
+            drawn = np.concatenate(self.kept, 1)
+            middle = np.median(drawn, 1)
+            for place, levels in self.layout.voted.items():
+                middle[:, place] = counts(drawn[:, :, place], levels).argmax(1)
+            self.found[shown.rows] = middle
+
+    def table(self) -> Array:
+        """Return the reduced table."""
+        return self.found
 
 
 def counts(codes: Array, levels: int) -> Array:

@@ -16,8 +16,12 @@ from plmcmc.data.schema import KINDS
 
 Array = NDArray[np.float64]
 # Names of dtypes of NumPy, pandas, Arrow and polars, in small letters.
+INTEGER = re.compile(r"u?int(8|16|32|64)?(\[pyarrow\])?")
+TEXT = re.compile(r"|object|utf8|(large_)?str(ing)?(\[.*\])?")
 NUMERIC = re.compile(r"(float|double|u?int|bool|boolean)(8|16|32|64)?(\[pyarrow\])?")
 
+# Of so many values, and more, no larger share may be levels of their own.
+MANY, DISTINCT = 20, 0.8
 # Kinds of which a mean says nothing: what most draws are is taken.
 VOTED = ("categorical", "boolean")
 
@@ -43,7 +47,8 @@ class Layout:
         _check_types(types, list(columns))
         kinds, levels = [], []
         for name, values in columns.items():
-            kind = (types or {}).get(name) or _kind(values)
+            kind = (types or {}).get(name) or _kind(values, name)
+            _check_storable(values, name, kind)
             kinds.append(kind)
             levels.append(_levels(values, name, kind))
         return cls(tuple(columns), tuple(kinds), tuple(levels))
@@ -64,17 +69,18 @@ class Layout:
         Raises:
             DataError: naming row and column of what cannot be read.
         """
-        columns = _columns(table)
-        self._check_names(list(columns))
+        columns = self._own(table)
         parts = [
-            _numbers(columns[name], name) if levels is None else _coded(columns[name], name, levels)
-            for name, levels in zip(self.names, self.levels, strict=True)
+            _numbers(columns[name], name, kind)
+            if levels is None
+            else _coded(columns[name], name, levels)
+            for name, kind, levels in zip(self.names, self.kinds, self.levels, strict=True)
         ]
         return np.stack(parts, 1)
 
     def fill(self, table: Any, codes: Array) -> Any:
         """Return a copy of the table with its holes filled; all else is as it was."""
-        columns = _columns(table)
+        columns = self._own(table)
         filled = {}
         for place, (name, levels) in enumerate(zip(self.names, self.levels, strict=True)):
             holes = _holes(columns[name])
@@ -85,6 +91,11 @@ class Layout:
                 elif self.kinds[place] == "integer":
                     found = np.round(found)
                 filled[name] = (holes, found)
+        if not hasattr(table, "columns"):
+            copy = np.array(table)
+            for name, (holes, found) in filled.items():
+                copy[holes, self.names.index(name)] = found
+            return copy
         return _replaced(table, filled)
 
     def shifts(self, delta: Mapping[str, float]) -> Array:
@@ -105,12 +116,22 @@ class Layout:
                 )
             if not np.isfinite(shift):
                 raise DataError(f"delta of column {name!r} must be finite; got {shift}")
+            if self.kinds[place] == "integer" and shift != round(shift):
+                raise DataError(
+                    f"delta of column {name!r} must be whole, as the column is; got {shift}"
+                )
             found[place] = shift
         return found
 
+    def _own(self, table: Any) -> dict[str, Any]:
+        """Return the columns by the names they were fitted under; an array's by their places."""
+        if not hasattr(table, "columns"):
+            return dict(zip(self.names, np.asarray(table).T, strict=True))
+        columns = _columns(table)
+        self._check_names(list(columns))
+        return columns
+
     def _check_names(self, names: list[str]) -> None:
-        if tuple(names) == self.names:
-            return
         missing = [name for name in self.names if name not in names]
         extra = [name for name in names if name not in self.names]
         if missing or extra:
@@ -151,22 +172,35 @@ def _is_pandas(values: Any) -> bool:
     return type(values).__module__.startswith("pandas")
 
 
-def _kind(values: Any) -> str:
+def _kind(values: Any, name: str) -> str:
     """Return what kind a column is by its dtype: nothing is guessed from numbers."""
-    name = _dtype(values)
-    if name.startswith("bool"):
+    dtype = _dtype(values)
+    if dtype.startswith("bool"):
         return "boolean"
-    if name.startswith(("int", "uint")):
+    if INTEGER.fullmatch(dtype):
         return "integer"
-    if name.startswith(("float", "double", "decimal")):
+    if dtype.startswith(("float", "double", "decimal")):
         return "continuous"
-    if name.startswith("categor") and bool(getattr(getattr(values, "cat", None), "ordered", False)):
+    if dtype.startswith("categor"):
+        ordered = bool(getattr(getattr(values, "cat", None), "ordered", False))
+        return "ordinal" if ordered else "categorical"
+    if dtype.startswith("enum"):
         return "ordinal"
-    if name.startswith("enum"):
-        return "ordinal"
-    if name.startswith(("datetime", "date", "time", "duration", "period")):
-        raise DataError(f"columns of {name} cannot be imputed: leave them out")
+    if not TEXT.fullmatch(dtype):
+        raise DataError(
+            f"column {name!r} is of {dtype}, which cannot be imputed: leave it out, or turn it "
+            f"into numbers or text"
+        )
     return "boolean" if _all_boolean(values) else "categorical"
+
+
+def _check_storable(values: Any, name: str, kind: str) -> None:
+    """Refuse a kind whose values the column could not take in."""
+    if kind == "continuous" and INTEGER.fullmatch(_dtype(values)):
+        raise DataError(
+            f"column {name!r} is stored as {_dtype(values)}, and types says it is continuous: "
+            f"make it floats, so that it can hold what is filled in"
+        )
 
 
 def _dtype(values: Any) -> str:
@@ -183,18 +217,38 @@ def _levels(values: Any, name: str, kind: str) -> tuple[Any, ...] | None:
         return None
     if kind == "boolean":
         return (False, True)
-    categories = getattr(getattr(values, "cat", None), "categories", None)
-    if categories is not None:
-        return tuple(categories)
-    seen = list(dict.fromkeys(_raw(values)[~_holes(values)].tolist()))
+    known = _raw(values)[~_holes(values)].tolist()
     try:
-        return tuple(sorted(seen))
+        seen = dict.fromkeys(known)
+        # Levels that are declared and never seen have nothing to be learned from.
+        declared = _declared(values)
+        levels = sorted(seen) if declared is None else [c for c in declared if c in seen]
     except TypeError as error:
-        kinds = sorted({type(value).__name__ for value in seen})
-        raise DataError(f"column {name!r} mixes {', '.join(kinds)}: make them one kind") from error
+        kinds = sorted({type(value).__name__ for value in known})
+        verb = "mixes" if len(kinds) > 1 else "holds"
+        raise DataError(
+            f"column {name!r} {verb} {', '.join(kinds)}: make them one kind, text or numbers"
+        ) from error
+    if kind == "categorical" and len(known) >= MANY and len(levels) > DISTINCT * len(known):
+        raise DataError(
+            f"column {name!r} has {len(levels)} levels among {len(known)} values: identifiers and "
+            f"free text cannot be imputed; leave it out"
+        )
+    return tuple(levels)
 
 
-def _numbers(values: Any, name: str) -> Array:
+def _declared(values: Any) -> list[Any] | None:
+    """Return a column's categories in their order; None where it has none."""
+    if _is_pandas(values):
+        categories = getattr(getattr(values, "cat", None), "categories", None)
+    else:
+        # polars' Enum has an order of its own; its Categorical has none.
+        categories = getattr(getattr(values, "dtype", None), "categories", None)
+        categories = categories if _dtype(values).startswith("enum") else None
+    return None if categories is None else list(categories)
+
+
+def _numbers(values: Any, name: str, kind: str) -> Array:
     codes = _stored_numbers(values)
     if codes is None:
         codes = _read_numbers(values, name)
@@ -203,6 +257,13 @@ def _numbers(values: Any, name: str) -> Array:
         raise DataError(
             f"column {name!r} is infinite at row {int(infinite.argmax())}: mark it missing, or "
             f"give a finite value"
+        )
+    broken = np.isfinite(codes) & (codes != np.round(codes)) if kind == "integer" else infinite
+    if broken.any():
+        row = int(broken.argmax())
+        raise DataError(
+            f"column {name!r} is of integers, and row {row} holds {codes[row]}: round it, or fit "
+            f"again with types={{{name!r}: 'continuous'}}"
         )
     return codes
 
@@ -275,32 +336,37 @@ def _check_types(types: Mapping[str, str] | None, names: list[str]) -> None:
 
 def _replaced(table: Any, filled: Mapping[str, tuple[NDArray[np.bool_], Any]]) -> Any:
     """Return a copy of the table with these places changed."""
-    if not hasattr(table, "columns"):
-        copy = np.array(table)
-        for name, (holes, found) in filled.items():
-            copy[holes, int(name)] = found
-        return copy
-    if _is_pandas(table):
-        import pandas as pd
+    replaced = _replaced_pandas if _is_pandas(table) else _replaced_polars
+    columns = {}
+    for label in table.columns:
+        if str(label) in filled:
+            holes, found = filled[str(label)]
+            try:
+                columns[label] = replaced(table[label], holes, found)
+            except (TypeError, ValueError, OverflowError, ArithmeticError) as problem:
+                raise DataError(
+                    f"column {str(label)!r} is stored as {_dtype(table[label])}, which cannot hold "
+                    f"what is to be filled in: {problem}"
+                ) from problem
+    if not _is_pandas(table):
+        return table.with_columns(list(columns.values()))
+    copy = table.copy()
+    for label, column in columns.items():
+        copy[label] = column
+    return copy
 
-        copy = table.copy()
-        for label in copy.columns:
-            if str(label) in filled:
-                holes, found = filled[str(label)]
-                column = copy[label].copy()
-                column[holes] = pd.array(found, dtype=column.dtype)
-                copy[label] = column
-        return copy
-    return _replaced_polars(table, filled)
+
+def _replaced_pandas(values: Any, holes: NDArray[np.bool_], found: Any) -> Any:
+    import pandas as pd
+
+    column = values.copy()
+    column[holes] = pd.array(found, dtype=column.dtype)
+    return column
 
 
-def _replaced_polars(table: Any, filled: Mapping[str, tuple[NDArray[np.bool_], Any]]) -> Any:
+def _replaced_polars(values: Any, holes: NDArray[np.bool_], found: Any) -> Any:
     import polars as pl
 
-    columns = []
-    for name, (holes, found) in filled.items():
-        values = table[name].to_list()
-        for row, value in zip(np.flatnonzero(holes), found, strict=True):
-            values[row] = int(value) if table[name].dtype.is_integer() else value
-        columns.append(pl.Series(name, values, dtype=table[name].dtype))
-    return table.with_columns(columns)
+    new = pl.Series(values.name, list(found))
+    new = new.cast(pl.Int64 if values.dtype.is_integer() else new.dtype).cast(values.dtype)
+    return values.clone().scatter(np.flatnonzero(holes), new)

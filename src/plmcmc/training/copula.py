@@ -83,10 +83,10 @@ def _followed(
 
 
 def _spread_out(gaussian: Gaussian) -> Gaussian:
-    """Stretch columns that all but collapsed: of a score known by its sign any scale will do."""
+    """Stretch columns that all but collapsed, about their means: thresholds stay where they are."""
     mean, covariance = gaussian
     stretch = (NARROW / covariance.diagonal()).clamp(min=1.0).sqrt()
-    return Gaussian(mean * stretch, covariance * stretch * stretch[:, None])
+    return Gaussian(mean, covariance * stretch * stretch[:, None])
 
 
 def _middle(regions: Regions) -> NDArray[np.float64]:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 RIDGE = 1e-3
 STEPS, TOLERANCE = 200, 1e-4
+# Least eigenvalue of correlations, as a share of the largest.
+SINGULAR = 1e-7
 # Numbers in the matrices of the patterns that are worked on at once.
 AT_ONCE = 2**23
 
@@ -35,9 +37,17 @@ class Conditionals(NamedTuple):
 
 def conditionals(gaussian: Gaussian, observed: Tensor) -> Conditionals:
     """Return the conditionals of patterns `observed` `(patterns, columns)`."""
-    gain, covariance = _moments(torch.linalg.inv(gaussian.covariance), observed)
+    gain, covariance = _moments(precision_of(gaussian.covariance), observed)
     both = ~observed[:, :, None] & ~observed[:, None, :]
     return Conditionals(gain, torch.where(both, torch.linalg.cholesky(covariance), 0.0))
+
+
+def precision_of(covariance: Tensor) -> Tensor:
+    """Return the inverse; correlations that leave next to nothing free are loosened a little."""
+    scale = covariance.diagonal().sqrt()
+    values, vectors = torch.linalg.eigh(covariance / (scale * scale[:, None]))
+    safe = values.clamp(min=SINGULAR * float(values[-1]))
+    return (vectors / safe) @ vectors.mT / (scale * scale[:, None])
 
 
 def _moments(precision: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
@@ -114,7 +124,7 @@ class _Patterns(NamedTuple):
 
 
 def _step(gaussian: Gaussian, rows: _Patterns, ridge: float) -> Gaussian:
-    precision = torch.linalg.inv(gaussian.covariance)
+    precision = precision_of(gaussian.covariance)
     shift, square = torch.zeros_like(gaussian.mean), torch.zeros_like(gaussian.covariance)
     for part in rows.parts():
         gain, covariance = _moments(precision, part.patterns)

@@ -21,7 +21,7 @@ from plmcmc.flows import TabularFlow, log_prob
 from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams
 from plmcmc.target import TableTarget
-from plmcmc.training.gaussian import Gaussian
+from plmcmc.training.gaussian import Gaussian, precision_of
 from plmcmc.training.moments import moments_of
 from plmcmc.training.references import References
 from plmcmc.training.validation import WINDOW, Course, Hidden
@@ -126,7 +126,7 @@ class TableEM:
         self.chains = settings.chains_per_row(self.rows)
         self.hidden = hidden if hidden is not None and len(hidden.rows) else None
         self.optimizer = AdamW(self._groups(), weight_decay=settings.weight_decay)
-        residual = torch.linalg.inv(gaussian.covariance).diagonal().rsqrt()
+        residual = precision_of(gaussian.covariance).diagonal().rsqrt()
         width = settings.smoothing * self.rows ** (-1 / (columns + 4))
         self.noise = (width * residual).to(flow.mean)
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.data import Schema
-from plmcmc.data.schema import Levels
+from plmcmc.data.schema import Column, Levels
 from plmcmc.statistics import crps
 
 Array = NDArray[np.float64]
 # Of the observed values, so many are hidden, of small tables twice as many; never two of a row.
 SHARE, ENOUGH, MOST = 0.05, 100, 1000
-# Columns of which fewer values are known keep them all.
+# Columns of which fewer values are known keep them all, and so do levels.
 RARE = 10
 # Validations over which scores are averaged, and how many without a better one end the training.
 WINDOW, PATIENCE = 5, 10
@@ -42,7 +42,8 @@ class Hidden:
         rng = np.random.default_rng([seed, 1])
         seen = np.isfinite(table)
         # A row's only value is not hidden: nothing would be left to tell it by.
-        cells = np.argwhere(seen & (seen.sum(1) > 1)[:, None] & (seen.sum(0) >= RARE))
+        common = np.stack([_common(c, v) for c, v in zip(schema.columns, table.T, strict=True)], 1)
+        cells = np.argwhere(seen & (seen.sum(1) > 1)[:, None] & common)
         cells = cells[rng.permutation(len(cells))]
         _, first = np.unique(cells[:, 0], return_index=True)
         share = SHARE * seen.sum()
@@ -71,6 +72,15 @@ class Hidden:
                 ranked = (column.marginal.middle(values) for values in (truth, drawn.T))
                 found[own] = crps(*ranked, fair=True)
         return found
+
+
+def _common(column: Column, values: Array) -> NDArray[np.bool_]:
+    """Which values may be hidden: of a level next to never seen nothing would be left to learn."""
+    seen = values[np.isfinite(values)]
+    if not isinstance(column, Levels):
+        return np.full(len(values), len(seen) >= RARE)
+    counts = np.bincount(seen.astype(np.int64), minlength=len(column.order))
+    return counts[np.nan_to_num(values).astype(np.int64)] >= RARE
 
 
 class Course:

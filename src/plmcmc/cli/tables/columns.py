@@ -14,12 +14,15 @@ import pandas as pd
 import pyarrow as pa
 
 from plmcmc.cli.tables import Table, check_same
-from plmcmc.cli.tables.kinds import Kinds
+from plmcmc.cli.tables.kinds import NUMBER, Kinds
 from plmcmc.cli.tables.parquet import ParquetTable
-from plmcmc.cli.tables.text import NUMBER, TextTable
+from plmcmc.cli.tables.text import TextTable
 from plmcmc.data.schema import KINDS
 from plmcmc.imputation import FlowImputer
+from plmcmc.imputation.tables import DISTINCT, MANY
 
+# As spreadsheets write them; others are read by the standard library.
+DATE = re.compile(r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}([ T]\d{1,2}:.*)?")
 MOSTLY = 0.95
 FREE_TEXT = 50
 WHOLE = re.compile(r"[+-]?\d+")
@@ -186,7 +189,10 @@ def _decided_words(columns: Sequence[Sequence[str | None]]) -> str | PassThrough
         return PassThrough("dates")
     if _distinct(columns):
         return PassThrough("identifier")
-    if len(set(words)) > max(FREE_TEXT, sum(map(len, columns)) / 2):
+    distinct = len(set(words))
+    if distinct > max(FREE_TEXT, sum(map(len, columns)) / 2):
+        return PassThrough("free text")
+    if len(words) >= MANY and distinct > DISTINCT * len(words):
         return PassThrough("free text")
     return "categorical"
 
@@ -209,6 +215,8 @@ def _distinct(columns: Sequence[Sequence[Any]]) -> bool:
 
 
 def _is_date(word: str) -> bool:
+    if DATE.fullmatch(word.strip()):
+        return True
     try:
         datetime.fromisoformat(word.strip())
     except ValueError:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
 
 
 class Kinds(NamedTuple):
@@ -40,3 +43,8 @@ def check_names(path: Path, names: Sequence[str]) -> None:
             f"{path}: expected columns with names of their own; these occur twice: {twice}. Rename "
             f"them"
         )
+
+
+def numbers_of(markers: Iterable[str]) -> frozenset[float]:
+    """Return the markers that are numbers."""
+    return frozenset(float(word) for word in markers if NUMBER.fullmatch(word.strip()))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from plmcmc.cli.tables.kinds import Flag, Kinds, check_names
+from plmcmc.cli.tables.kinds import Flag, Kinds, check_names, numbers_of
 
 # What a column of Parquet must be stored as to hold a kind; other kinds fit anywhere.
 STORED: dict[str, tuple[Callable[[Any], bool], ...]] = {
@@ -35,7 +35,7 @@ class ParquetTable:
     Attributes:
         path: where it was read.
         table: its content.
-        markers: words that mark a hole in columns of text, beside nulls.
+        markers: words and numbers that mark a hole, beside nulls.
     """
 
     path: Path
@@ -58,6 +58,9 @@ class ParquetTable:
         values = column.to_pandas(types_mapper=_NULLABLE.get)
         if self.markers and column.type in (pa.string(), pa.large_string()):
             values = values.mask(values.isin(self.markers))
+        numbers = numbers_of(self.markers)
+        if numbers and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            values = values.mask(values.isin(numbers))
         return values
 
     def holes(self, name: str) -> int:
@@ -121,7 +124,7 @@ class ParquetTable:
 
 
 def read_parquet(path: Path, na_values: Iterable[str] = ()) -> ParquetTable:
-    """Read a file of Parquet; `na_values` mark holes in columns of text.
+    """Read a file of Parquet; `na_values` mark holes.
 
     Raises:
         ValueError: if it is none.

@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plmcmc.cli.tables.kinds import Flag, Kinds, check_names
+from plmcmc.cli.tables.kinds import NUMBER, Flag, Kinds, check_names, numbers_of
 
 MARKERS = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
+SEPARATING = (";", "\t", "|", ",")
 NEWLINE = re.compile(r"\r\n|\r|\n")
 BOOLEANS = {"true": True, "t": True, "yes": True, "y": True, "1": True}
 BOOLEANS |= {"false": False, "f": False, "no": False, "n": False, "0": False}
@@ -117,7 +117,18 @@ class TextTable:
 
     def _without_quotes(self, name: str) -> tuple[str | None, ...]:
         words = map(_unquoted, self.cells[name])
-        return tuple(None if word.strip() in self.markers else word for word in words)
+        return tuple(None if self._marks(word.strip()) else word for word in words)
+
+    def _marks(self, word: str) -> bool:
+        """Whether a word marks a hole; -999 also where it is written -999.0."""
+        if word in self.markers:
+            return True
+        numbers = self._numbers
+        return bool(numbers) and NUMBER.fullmatch(word) is not None and float(word) in numbers
+
+    @cached_property
+    def _numbers(self) -> frozenset[float]:
+        return numbers_of(self.markers)
 
     def _parsed(self, name: str, read: Reader) -> tuple[Any, ...]:
         values = []
@@ -173,6 +184,7 @@ def read_text(path: Path, separator: str, na_values: Iterable[str] = ()) -> Text
     lines = _split(path, text, separator, start)
     names = [_unquoted(cell) for cell in lines[0].cells]
     check_names(path, names)
+    _check_separated(path, names, separator)
     for line in lines[1:]:
         if len(line.cells) != len(names):
             raise ValueError(
@@ -185,6 +197,17 @@ def read_text(path: Path, separator: str, na_values: Iterable[str] = ()) -> Text
     ends = [line.end for line in lines[1:]]
     markers = frozenset((*MARKERS, *na_values))
     return TextTable(path, separator, head, cells, ends, markers)
+
+
+def _check_separated(path: Path, names: Sequence[str], separator: str) -> None:
+    """Refuse one column whose name holds what others separate columns by."""
+    other = next((mark for mark in SEPARATING if mark in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise ValueError(
+            f"{path}: expected columns separated by {separator!r}; the first line is one column, "
+            f"{names[0]!r}, and looks separated by {other!r}. Write the file with {separator!r}, "
+            f"and numbers with a decimal point"
+        )
 
 
 def _decoded(path: Path) -> str:

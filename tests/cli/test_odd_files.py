@@ -1,0 +1,87 @@
+"""Files that are nearly tables: other separators and dates, numbers that mark holes, leftovers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from table_files import run
+
+ROWS = 60
+
+
+@pytest.fixture
+def numbers():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=ROWS).round(3)
+    return pd.DataFrame({"x": x, "y": (x + rng.normal(size=ROWS)).round(3)})
+
+
+@pytest.mark.parametrize(
+    ("mark", "suffix"), [(";", "csv"), ("\t", "csv"), ("|", "csv"), (",", "tsv")]
+)
+def test_another_separator_is_named(mark, suffix, numbers, tmp_path, capsys):
+    place = tmp_path / f"a.{suffix}"
+    numbers.to_csv(place, sep=mark, index=False)
+    assert run("impute", place, "-o", tmp_path / f"b.{suffix}") == 2
+    assert f"looks separated by {mark!r}" in capsys.readouterr().err
+    assert not (tmp_path / f"b.{suffix}").exists()
+
+
+def test_dates_as_spreadsheets_write_them_pass_through(numbers, tmp_path, capsys):
+    numbers["when"] = [f"{1 + n % 28}/01/2020" for n in range(ROWS)]
+    numbers.loc[3, "when"] = None
+    numbers.loc[5, "y"] = None
+    numbers.to_csv(tmp_path / "a.csv", index=False)
+    assert run("impute", tmp_path / "a.csv", "-o", tmp_path / "b.csv", "--effort", "fast") == 0
+    assert "dates" in capsys.readouterr().out
+    found = pd.read_csv(tmp_path / "b.csv")
+    assert found["y"].notna().all()
+    assert found["when"].isna().sum() == 1
+
+
+def test_words_nearly_all_of_their_own_are_free_text(numbers, tmp_path, capsys):
+    numbers["note"] = [f"word {n}" for n in range(ROWS)]
+    numbers.loc[3, "note"] = None
+    numbers.loc[5, "y"] = None
+    numbers.to_csv(tmp_path / "a.csv", index=False)
+    assert run("impute", tmp_path / "a.csv", "-o", tmp_path / "b.csv", "--effort", "fast") == 0
+    assert "free text" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_number_marks_holes_however_it_is_written(suffix, numbers, tmp_path):
+    numbers.loc[:9, "y"] = -999.0
+    numbers["k"] = np.arange(ROWS) % 4
+    numbers.loc[12, "k"] = -999
+    place, out = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
+    write = numbers.to_csv if suffix == "csv" else numbers.to_parquet
+    write(place, index=False)
+    assert run("impute", place, "-o", out, "--na-values", "-999", "--effort", "fast") == 0
+    found = (pd.read_csv if suffix == "csv" else pd.read_parquet)(out)
+    assert (found[["y", "k"]] > -100).all(axis=None)
+    pd.testing.assert_frame_equal(found.loc[13:], numbers.loc[13:], check_dtype=False)
+
+
+def test_tables_of_a_job_with_more_draws_are_pointed_out(numbers, tmp_path, capsys):
+    numbers.loc[:9, "y"] = None
+    numbers.to_csv(tmp_path / "a.csv", index=False)
+    ask = ("impute", tmp_path / "a.csv", "-o", tmp_path / "d.csv", "--effort", "fast")
+    assert run(*ask, "--draws", 3) == 0
+    assert "another job" not in capsys.readouterr().err
+    assert run(*ask, "--draws", 2, "--overwrite") == 0
+    assert "d-3.csv: of another job with more draws" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["fit", "fit-flow"])
+def test_a_directory_that_holds_other_things_is_refused_before_the_work(
+    command, numbers, tmp_path, capsys
+):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("mine")
+    place = tmp_path / "a.csv"
+    numbers.to_csv(place, index=False)
+    assert run(command, place, "-o", precious, "--overwrite") == 2
+    assert "holds more: choose another directory" in capsys.readouterr().err
+    assert sorted(own.name for own in tmp_path.iterdir()) == ["a.csv", "precious"]
+    assert (precious / "thesis.txt").read_text() == "mine"

@@ -1,0 +1,85 @@
+"""Levels that are declared and never seen, rare ones, and those that have an order."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from plmcmc.data import DataError, Schema
+from plmcmc.imputation import FlowImputer
+from plmcmc.imputation.tables import Layout
+from plmcmc.training.validation import Hidden
+from toy_tables import TINY
+
+
+def two_levels(rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    score = rng.normal(size=rows)
+    words = np.where(score > 0, "x", "y").astype(object)
+    missing = rng.random(rows) < 0.25
+    return words, score + 0.3 * rng.normal(size=rows), missing
+
+
+def test_levels_never_seen_are_never_filled_in():
+    words, number, missing = two_levels()
+    column = pd.Series(pd.Categorical(words, ["x", "y", "never", "nor this"]))
+    table = pd.DataFrame({"a": column.mask(missing), "b": number})
+    imputer = FlowImputer(TINY, random_state=0).fit(table)
+    assert imputer.layout_.levels[0] == ("x", "y")
+    filled = imputer.transform(table)
+    assert filled["a"].dtype == column.dtype
+    assert set(filled["a"]) == {"x", "y"}
+    other = pd.DataFrame({"a": pd.Categorical(["never"], ["x", "never"]), "b": [1.0]})
+    with pytest.raises(DataError, match="'never' at row 0, which the fitted table did not"):
+        imputer.transform(other)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_level_seen_once_is_drawn_about_as_often(seed):
+    words, number, missing = two_levels()
+    words[np.flatnonzero(~missing)[seed]] = "rare"
+    table = pd.DataFrame({"a": pd.Series(words).mask(missing), "b": number})
+    imputer = FlowImputer(TINY, random_state=seed).fit(table)
+    place = imputer.layout_.levels[0].index("rare")
+    drawn = imputer.sample(table[missing], 40)[:, :, 0]
+    # Once in 225 values; the model of 20 updates may make it a few times as much.
+    assert (drawn == place).mean() < 0.05
+
+
+def test_rare_levels_are_not_hidden_for_validation():
+    codes = np.array([0.0] * 150 + [1.0] * 145 + [2.0] * 5)
+    table = np.stack([codes, np.arange(300.0)], 1)
+    schema = Schema.of(table, ["a", "b"], ["categorical", "continuous"], [3, None])
+    for seed in range(20):
+        hidden, left = Hidden.of(schema, table, seed)
+        assert len(hidden.rows) > 20
+        assert (left[:, 0] == 2).sum() == 5
+
+
+def test_an_enum_of_polars_keeps_its_order():
+    enum = pl.Enum(["low", "mid", "high"])
+    table = pl.DataFrame({"e": pl.Series(["mid", "high", "low", None] * 5, dtype=enum)})
+    layout = Layout.of(table)
+    assert layout.kinds == ("ordinal",)
+    assert layout.levels == (("low", "mid", "high"),)
+
+
+def test_ordered_categories_keep_their_order_without_those_never_seen():
+    order = ["small", "medium", "large", "huge"]
+    values = pd.Categorical(["large", "small", "medium"], order, ordered=True)
+    assert Layout.of(pd.DataFrame({"s": values})).levels == (("small", "medium", "large"),)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([f"id{n}" for n in range(40)], "40 levels among 40 values: identifiers"),
+        ([[1, 2]] * 40, "holds list: make them one kind"),
+        ([1j] * 40, "of complex128, which cannot be imputed"),
+        (pd.interval_range(0, 40), "of interval.*cannot be imputed"),
+        (pd.date_range("2020", periods=40), "column 'a' is of datetime64"),
+    ],
+)
+def test_columns_that_cannot_be_learned(column, message):
+    with pytest.raises(DataError, match=message):
+        Layout.of(pd.DataFrame({"a": column}))
