@@ -50,7 +50,12 @@ def hidden(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def zuko_flow(
-    name: str, scale: float = 0.2, tolerance: float | None = None, tame: float = 1.0, **options
+    name: str,
+    scale: float = 0.2,
+    tolerance: float | None = None,
+    tame: float = 1.0,
+    dtypes: Sequence[torch.dtype] = DTYPES,
+    **options,
 ) -> Case:
     def build(dtype):
         import zuko
@@ -61,7 +66,7 @@ def zuko_flow(
                 parameter.mul_(tame)
         return flow
 
-    return Case(build, lambda flow, x: flow().log_prob(x), tolerance=tolerance)
+    return Case(build, lambda flow, x: flow().log_prob(x), tolerance=tolerance, dtypes=dtypes)
 
 
 def zuko_parts(base: str) -> Case:
@@ -98,7 +103,10 @@ ZUKO = {
     # Inverted by bisection between -10 and 10, which random weights would leave.
     "gaussianization": zuko_flow("GF", tolerance=1e-3, tame=0.3, transforms=2, components=4),
     "neural": zuko_flow("NAF", tolerance=1e-3, transforms=1, **NET),
-    "continuous": zuko_flow("CNF", scale=0.1, tolerance=1e-3, hidden_features=[8]),
+    # In one precision: seconds go by.
+    "continuous": zuko_flow(
+        "CNF", scale=0.1, tolerance=1e-3, dtypes=[torch.float64], hidden_features=[8]
+    ),
     "uniform base": zuko_parts("uniform"),
     "mixture base": zuko_parts("mixture"),
 }
