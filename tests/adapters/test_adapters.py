@@ -302,6 +302,13 @@ def normflows_residual():
     return settled(nf.NormalizingFlow(base, [nf.flows.Residual(net)]), torch.float32)
 
 
+def normflows_angles():
+    import normflows as nf
+
+    layer = nf.flows.CircularCoupledRationalQuadraticSpline(FEATURES, 1, 8, ind_circ=[0])
+    return nf.NormalizingFlow(nf.distributions.DiagGaussian(FEATURES), [layer]).eval()
+
+
 def normflows_dropout():
     import normflows as nf
 
@@ -381,6 +388,7 @@ REFUSED = {
         {},
         r"takes the mean of the batch it is given, in eval mode too, and has no inverse",
     ),
+    "normflows, angles": (normflows_angles, {}, r"CircularCoupled\w+ is for angles, and repeats"),
     "normflows, dropout": (normflows_dropout, {}, r"\(Dropout\) is in train mode"),
     "normflows, uninitialised": (
         lambda: normflows_with("ActNorm"),

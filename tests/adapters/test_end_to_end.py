@@ -11,8 +11,7 @@ from toys import quiet
 
 pytestmark = [
     pytest.mark.slow,
-    # Of forward-mode derivatives, which not every library's layers have.
-    pytest.mark.filterwarnings("ignore::plmcmc.adaptation.metric.MetricWarning"),
+    # Of flowjax, which is without.
     pytest.mark.filterwarnings("ignore::plmcmc.posterior.methods.pullback.DerivativeWarning"),
 ]
 

@@ -82,6 +82,16 @@ def test_a_zuko_flow_keeps_its_promises_on_a_gpu(build):
     assert torch.equal(torch.cuda.get_rng_state(), before[1])
 
 
+def test_a_circular_flow_stays_on_its_circle():
+    # zuko's log_prob goes round and round: draws would leave, and fail their calibration.
+    flow = built(lambda context: zuko.flows.NCSF(FEATURES, bins=4, transforms=1))
+    x = rows_of(adapt(flow), ROWS)
+    assert torch.isfinite(log_prob(adapt(flow), x)).all()
+    turned = x + 2 * torch.pi * torch.eye(FEATURES)[0]
+    assert torch.isfinite(flow().log_prob(turned)).all()
+    assert (log_prob(adapt(flow), turned) == -torch.inf).all()
+
+
 @pytest.mark.parametrize("context", [0, CONTEXT])
 def test_the_density_is_zukos(context):
     flow = built(spline, context)

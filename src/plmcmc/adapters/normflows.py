@@ -10,7 +10,7 @@ from plmcmc.adapters.family import Family
 from plmcmc.adapters.packing import Packing
 from plmcmc.adapters.randomness import seeded_by
 from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.flows import BrokenFlow
+from plmcmc.flows import BrokenFlow, home
 
 
 class NormflowsFlow(nn.Module):
@@ -108,7 +108,7 @@ def bridge(flow: Any) -> NormflowsFlow | MultiscaleNormflowsFlow | Family:
             f"NormalizingFlow, ConditionalNormalizingFlow or MultiscaleFlow"
         )
     refuse_moving_layers(flow)
-    _refuse_batch_norm(flow)
+    _refuse_layers(flow)
     if "MultiscaleFlow" in kinds:
         adapted = MultiscaleNormflowsFlow(flow, _levels(flow))
         contextual = bool(flow.class_cond)
@@ -122,14 +122,21 @@ def bridge(flow: Any) -> NormflowsFlow | MultiscaleNormflowsFlow | Family:
 
 def _levels(flow: Any) -> Packing:
     """Return the codec of a multiscale model's levels, by a draw from each."""
-    with seeded_by(Generator().manual_seed(0)):
+    with seeded_by(Generator(home(flow).device).manual_seed(0)):
         return Packing(base(1)[0].shape[1:] for base in flow.q0)
 
 
-def _refuse_batch_norm(flow: Any) -> None:
+def _refuse_layers(flow: Any) -> None:
+    """Refuse what normflows has that no row can be sampled with."""
     for layer in flow.modules():
-        if type(layer).__name__ == "BatchNorm" and type(layer).__module__.startswith("normflows"):
+        name = type(layer).__name__
+        if name == "BatchNorm" and type(layer).__module__.startswith("normflows"):
             raise BrokenFlow(
                 "normflows' BatchNorm takes the mean of the batch it is given, in eval mode too, "
                 "and has no inverse: build the model with ActNorm instead"
+            )
+        if "Circular" in name or "Periodic" in name or name == "UniformGaussian":
+            raise BrokenFlow(
+                f"normflows' {name} is for angles, and repeats its density beyond the circle "
+                f"without end: build the model with layers and a base on the line"
             )

@@ -6,6 +6,7 @@ whoever holds one of its flows has imported it already.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ class ZukoFlow(nn.Module):
         super().__init__()
         self.flow = flow
         self.context = context
+        self.circular = any(map(_is_circular, flow.modules()))
 
     def with_context(self, context: Tensor) -> ZukoFlow:
         """Return the flow given contexts."""
@@ -33,7 +35,11 @@ class ZukoFlow(nn.Module):
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
         z, log_det = self._distribution(len(x)).transform.call_and_ladj(x)
-        return _untracked(z), per_row(log_det, x)
+        log_det = per_row(log_det, x)
+        if self.circular:
+            # zuko repeats the density beyond the circle, without end: none of it is there.
+            log_det = log_det.where((x.abs() <= math.pi).flatten(1).all(1), -torch.inf)
+        return _untracked(z), log_det
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return `x` and `log |det dx/dz|`."""
@@ -72,6 +78,13 @@ def bridge(flow: Any) -> ZukoFlow | Family:
         return Family(adapted)
     refuse_one_way(adapted, type(flow).__name__)
     return adapted
+
+
+def _is_circular(layer: Any) -> bool:
+    """Whether a layer's splines are on the circle from -pi to pi, as those of zuko's NCSF."""
+    univariate = getattr(layer, "univariate", None)
+    made_by = getattr(univariate, "func", univariate)
+    return getattr(made_by, "__name__", "") == "CircularRQSTransform"
 
 
 def _untracked(tensor: Tensor) -> Tensor:
