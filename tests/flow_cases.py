@@ -32,6 +32,9 @@ def shaken(flow: nn.Module, scale: float = 0.3, seed: int = 3) -> nn.Module:
     source = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in flow.parameters():
+            # FrEIA keeps permutations among them.
+            if not parameter.requires_grad:
+                continue
             noise = torch.randn(parameter.shape, generator=source, dtype=torch.float64)
             parameter.add_(scale * noise)
     return flow

@@ -12,6 +12,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importl
 FORBIDDEN_ROOMS = {"utils", "util", "common", "core", "helpers", "misc"}
 # What the library may not load on its way in: each is imported inside the function that needs it.
 HEAVY = {"arviz", "arviz_stats", "matplotlib", "pandas", "rich", "sklearn", "zuko"}
+HEAVY |= {"FrEIA", "flowjax", "jax", "nflows", "normflows", "pyro"}
 UNSAFE = {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}
 
 

@@ -6,42 +6,54 @@ whoever holds one of its flows has imported it already.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
-from plmcmc.flows import home
+from plmcmc.adapters.family import Family
+from plmcmc.adapters.randomness import seeded_by
+from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
+from plmcmc.adapters.terms import per_row
+from plmcmc.flows import BrokenFlow, home
 
 
 class ZukoFlow(nn.Module):
     """A zuko flow, unconditional or given a context for each row, as a `Flow`."""
 
-    def __init__(self, flow: nn.Module, context: Tensor | None = None) -> None:
+    def __init__(self, flow: Any, context: Tensor | None = None) -> None:
         super().__init__()
         self.flow = flow
         self.context = context
+        self.circular = any(map(_is_circular, flow.modules()))
+
+    def with_context(self, context: Tensor) -> ZukoFlow:
+        """Return the flow given contexts."""
+        return ZukoFlow(self.flow, context)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
-        return self._distribution(len(x)).transform.call_and_ladj(x)
+        z, log_det = self._distribution(len(x)).transform.call_and_ladj(x)
+        log_det = per_row(log_det, x)
+        if self.circular:
+            # zuko repeats the density beyond the circle, without end: none of it is there.
+            log_det = log_det.where((x.abs() <= math.pi).flatten(1).all(1), -torch.inf)
+        return _untracked(z), log_det
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return `x` and `log |det dx/dz|`."""
-        return self._distribution(len(z)).transform.inv.call_and_ladj(z)
+        x, log_det = self._distribution(len(z)).transform.inv.call_and_ladj(z)
+        return _untracked(x), per_row(log_det, z)
 
     def latent_log_prob(self, z: Tensor) -> Tensor:
         """Return the log-density of the base."""
-        return self._distribution(len(z)).base.log_prob(z)
+        return per_row(self._distribution(len(z)).base.log_prob(z), z)
 
     def latent_sample(self, rows: int, generator: Generator) -> Tensor:
         """Return draws from the base."""
         base = self._distribution(rows).base
-        # zuko draws from torch's global generator only: seed that one, and put it back after.
-        devices = [generator.device] if generator.device.type == "cuda" else []
-        seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
-        with torch.random.fork_rng(devices=devices):
-            _global_generator(generator.device).manual_seed(seed)
+        with seeded_by(generator):
             return base.sample((rows,) if len(base.batch_shape) == 0 else ())
 
     def _distribution(self, rows: int) -> Any:
@@ -49,36 +61,39 @@ class ZukoFlow(nn.Module):
         return self.flow() if self.context is None else self.flow(self.context[:rows])
 
 
-class ContextualZukoFlow(nn.Module):
-    """A zuko flow that waits for the rows' contexts."""
-
-    def __init__(self, flow: nn.Module) -> None:
-        super().__init__()
-        self.flow = flow
-
-    def given(self, context: Tensor) -> ZukoFlow:
-        """Return the flow whose row i is conditioned on `context[i]`."""
-        return ZukoFlow(self.flow, context)
-
-
-def adapt_zuko(flow: nn.Module) -> ZukoFlow | ContextualZukoFlow:
+def bridge(flow: Any) -> ZukoFlow | Family:
     """Return a zuko flow as a `Flow`, or as a `ContextualFlow` when it cannot do without one."""
     if not isinstance(flow, nn.Module) or not hasattr(flow, "transform"):
         raise TypeError(
             f"{type(flow).__name__} is not a zuko flow: pass zuko.flows.NSF(...) or like"
         )
-    return ContextualZukoFlow(flow) if _needs_context(flow) else ZukoFlow(flow)
+    refuse_moving_layers(flow)
+    if any(getattr(layer, "exact", True) is False for layer in flow.modules()):
+        raise BrokenFlow(
+            f"{type(flow).__name__} was built with exact=False: its log-determinant is an "
+            f"estimate, with which no sampling is exact; build it with exact=True"
+        )
+    adapted = ZukoFlow(flow)
+    if _needs_context(flow):
+        return Family(adapted)
+    refuse_one_way(adapted, type(flow).__name__)
+    return adapted
 
 
-def _global_generator(device: torch.device) -> Generator:
-    """Return torch's own generator of one device; `torch.manual_seed` would seed all of them."""
-    if device.type != "cuda":
-        return torch.default_generator
-    index = torch.cuda.current_device() if device.index is None else device.index
-    return torch.cuda.default_generators[index]
+def _is_circular(layer: Any) -> bool:
+    """Whether a layer's splines are on the circle from -pi to pi, as those of zuko's NCSF."""
+    univariate = getattr(layer, "univariate", None)
+    made_by = getattr(univariate, "func", univariate)
+    return getattr(made_by, "__name__", "") == "CircularRQSTransform"
 
 
-def _needs_context(flow: nn.Module) -> bool:
+def _untracked(tensor: Tensor) -> Tensor:
+    """Return the tensor without a graph where none is wanted: zuko's monotonic layers build one."""
+    # Not detach, which would drop forward-mode derivatives, too.
+    return tensor.clone() if tensor.requires_grad and not torch.is_grad_enabled() else tensor
+
+
+def _needs_context(flow: Any) -> bool:
     """Try the flow without a context on one row of zeros: its networks fail if they want one."""
     try:
         distribution = flow()

@@ -49,7 +49,8 @@ def condition(
     """Return the conditional distribution of a flow given what is observed in each row of `x`.
 
     Args:
-        flow: plmcmc's own, zuko's, or any object with the four methods of `plmcmc.flows.Flow`.
+        flow: plmcmc's own, another library's that `plmcmc.adapt` takes, or any object with the four
+            methods of `plmcmc.flows.Flow`.
         x: `(rows, *event)`, floating; NaN marks the holes when `observed` is not given.
         observed: bool, shape of `x`, True = seen; `x` is not read where it is False.
         context: `(rows, ...)`, one context per row, for a flow built with one.

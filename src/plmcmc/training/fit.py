@@ -58,8 +58,8 @@ def fit_flow(
     stops when the likelihood of held-out rows no longer grows; the best epoch's weights are kept.
 
     Args:
-        flow: a flow with parameters, plmcmc's or zuko's; of a `Preprocessed`, the inner one is
-            trained.
+        flow: a flow with parameters that `plmcmc.adapt` takes; of a `Preprocessed`, the inner one
+            is trained.
         x: `(rows, *event)`, complete and finite.
         epochs: passes over the data at most.
         batch_size: rows per step.

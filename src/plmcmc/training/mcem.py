@@ -76,7 +76,7 @@ class MonteCarloEM:
         """Train a flow on rows with holes, in place.
 
         Args:
-            flow: a flow with parameters, plmcmc's or zuko's, on whitened rows.
+            flow: a flow with parameters that `plmcmc.adapt` takes, on whitened rows.
             x: `(rows, *event)`, floating; NaN marks the holes when `observed` is not given.
             observed: bool, shape of `x`, True = seen.
             random_state: seed of the holes, the chains and the shuffling.

@@ -1,0 +1,105 @@
+"""`TransformedDistribution`, torch's or Pyro's: transforms from noise to data, and a base."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from plmcmc.adapters.bases import DistributionBase
+from plmcmc.adapters.family import Family
+from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
+from plmcmc.adapters.terms import per_row
+from plmcmc.flows import BrokenFlow
+
+
+class TransformedFlow(nn.Module):
+    """A `TransformedDistribution`, or Pyro's conditional one with contexts, as a `Flow`.
+
+    A row is a sample: what torch calls the batch belongs to it.
+    """
+
+    def __init__(self, distribution: Any, context: Tensor | None = None) -> None:
+        super().__init__()
+        self.distribution = distribution
+        self.context = context
+        self.layers = nn.ModuleList(
+            layer for transform in distribution.transforms for layer in _modules(transform)
+        )
+        self.base = None
+        if not hasattr(distribution, "condition"):
+            self.base = DistributionBase(distribution.base_dist)
+            # Transforms without weights say nothing of precision and device: the base does.
+            where = distribution.base_dist.sample((0,))
+            self.register_buffer("where", where, persistent=False)
+
+    def with_context(self, context: Tensor) -> TransformedFlow:
+        """Return the flow given contexts."""
+        return TransformedFlow(self.distribution, context)
+
+    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `z` and `log |det dz/dx|`."""
+        rows = x
+        # Transforms may keep their last pair, and know it by identity: a view is another tensor,
+        # and what was computed without derivatives is not handed out where they are needed.
+        x, log_det = x.view_as(x), x.new_zeros(len(x))
+        for transform in reversed(self._distribution(len(x)).transforms):
+            z = transform.inv(x)
+            log_det = log_det - per_row(transform.log_abs_det_jacobian(z, x), rows)
+            x = z
+        return x, log_det
+
+    def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `x` and `log |det dx/dz|`."""
+        rows = z
+        z, log_det = z.view_as(z), z.new_zeros(len(z))
+        for transform in self._distribution(len(z)).transforms:
+            x = transform(z)
+            log_det = log_det + per_row(transform.log_abs_det_jacobian(z, x), rows)
+            z = x
+        return z, log_det
+
+    def latent_log_prob(self, z: Tensor) -> Tensor:
+        """Return the log-density of the base."""
+        return self._base(len(z)).log_prob(z)
+
+    def latent_sample(self, rows: int, generator: Generator) -> Tensor:
+        """Return draws from the base."""
+        return self._base(rows).sample(rows, generator)
+
+    def _base(self, rows: int) -> DistributionBase:
+        return self.base or DistributionBase(self._distribution(rows).base_dist)
+
+    def _distribution(self, rows: int) -> Any:
+        if self.context is None:
+            return self.distribution
+        return self.distribution.condition(self.context[:rows])
+
+
+def bridge(distribution: Any) -> TransformedFlow | Family:
+    """Return a distribution as a `Flow`, or as a `ContextualFlow` if it has to be conditioned."""
+    for transform in distribution.transforms:
+        if not getattr(transform, "bijective", True):
+            raise BrokenFlow(f"{type(transform).__name__} is no bijection, as every layer must be")
+    adapted = TransformedFlow(distribution)
+    refuse_moving_layers(adapted)
+    if hasattr(distribution, "condition"):
+        return Family(adapted)
+    refuse_one_way(adapted, type(distribution).__name__)
+    return adapted
+
+
+def _modules(transform: Any) -> Iterator[nn.Module]:
+    """Yield the modules in a transform, which torch may have wrapped."""
+    if isinstance(transform, nn.Module):
+        yield transform
+        return
+    inner = [getattr(transform, name, None) for name in ("_inv", "base_transform", "transform")]
+    for part in [*inner, *getattr(transform, "parts", ())]:
+        # A transform and its inverse may know each other; the inverse's class is torch's own.
+        if part is not None and not isinstance(
+            part, torch.distributions.transforms._InverseTransform
+        ):
+            yield from _modules(part)

@@ -1,0 +1,108 @@
+"""FrEIA's networks: from data to one or several outputs, with no base of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Generator, Tensor, nn
+
+from plmcmc.adapters.bases import Base, base_of
+from plmcmc.adapters.family import Family
+from plmcmc.adapters.packing import Packing
+from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
+from plmcmc.adapters.terms import per_row
+from plmcmc.flows import BrokenFlow, home
+
+
+class FreiaFlow(nn.Module):
+    """A `SequenceINN` or a `GraphINN`, its outputs packed into flat latents, as a `Flow`."""
+
+    def __init__(
+        self, network: Any, packing: Packing, base: Base, context: Tensor | None = None
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.packing = packing
+        self.base = base
+        self.context = context
+
+    def with_context(self, context: Tensor) -> FreiaFlow:
+        """Return the network given its condition."""
+        return FreiaFlow(self.network, self.packing, self.base, context)
+
+    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `z` and `log |det dz/dx|`."""
+        parts, log_det = self.network(x, c=self._conditions(len(x)))
+        return self.packing.pack([parts] if isinstance(parts, Tensor) else parts), per_row(
+            log_det, x
+        )
+
+    def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `x` and `log |det dx/dz|`."""
+        parts = self.packing.unpack(z)
+        x, log_det = self.network(tuple(parts), c=self._conditions(len(z)), rev=True)
+        return x if isinstance(x, Tensor) else x[0], per_row(log_det, z)
+
+    def latent_log_prob(self, z: Tensor) -> Tensor:
+        """Return the log-density of the base."""
+        return self.base.log_prob(z)
+
+    def latent_sample(self, rows: int, generator: Generator) -> Tensor:
+        """Return draws from the base."""
+        return self.base.sample(rows, generator)
+
+    def _conditions(self, rows: int) -> list[Tensor] | None:
+        return None if self.context is None else [self.context[:rows]]
+
+
+def bridge(network: Any, base: Any) -> FreiaFlow | Family:
+    """Return a network as a `Flow`, or as a `ContextualFlow` if it has a condition."""
+    shapes = _outputs(network)
+    if base is None:
+        raise TypeError(
+            f"{type(network).__name__} has no density of its latents: say which one it was trained "
+            f"with, as in plmcmc.adapt(network, base='normal') for independent standard normals"
+        )
+    packing = Packing(shapes)
+    refuse_moving_layers(network)
+    for layer in network.modules():
+        if hasattr(layer, "hutchinson_samples"):
+            raise BrokenFlow(
+                f"{type(layer).__name__} estimates its log-determinant, and with an estimate no "
+                f"sampling is exact: build the network of other layers"
+            )
+    adapted = FreiaFlow(network, packing, base_of(base, packing.size, home(network)))
+    if _conditions(network):
+        return Family(adapted)
+    refuse_one_way(adapted, type(network).__name__)
+    return adapted
+
+
+def _outputs(network: Any) -> list[tuple[int, ...]]:
+    """Return the shapes of the outputs of a network with one input."""
+    if hasattr(network, "global_out_shapes"):
+        if len(network.in_nodes) != 1:
+            raise TypeError(
+                f"{type(network).__name__} has {len(network.in_nodes)} inputs, and a flow's rows "
+                f"are one: join them in the network (FrEIA.modules.Concat)"
+            )
+        return network.global_out_shapes
+    if hasattr(network, "shapes") and hasattr(network, "module_list"):
+        return [network.shapes[-1]]
+    raise TypeError(
+        f"{type(network).__name__} is not a FrEIA network: pass a SequenceINN or a GraphINN"
+    )
+
+
+def _conditions(network: Any) -> int:
+    """Return how many conditions the network takes, at most one."""
+    if hasattr(network, "condition_nodes"):
+        count = len(network.condition_nodes)
+    else:
+        count = len({place for place in network.conditions if place is not None})
+    if count > 1:
+        raise TypeError(
+            f"{type(network).__name__} has {count} conditions, and a row's context is one: join "
+            f"them in the network"
+        )
+    return count

@@ -1,0 +1,60 @@
+"""Flows that cannot be sampled exactly are refused before any sampling, with the reason."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, nn
+
+from plmcmc.flows import BrokenFlow, Flow, home
+
+# Buffers and attributes by which libraries say that a layer takes its weights from the first batch
+# it sees: the value that says so.
+_WAITING = {"data_dep_init_done": False, "init_on_next_batch": True}
+# Far less than an estimate scatters, far more than a GPU's sums do.
+_ALIKE = 1e-4
+
+
+def refuse_moving_layers(flow: nn.Module) -> None:
+    """Refuse layers whose answer depends on the batch, on chance, or on being asked before."""
+    for name, layer in flow.named_modules():
+        where = f"{type(flow).__name__}'s layer {name or 'itself'} ({type(layer).__name__})"
+        if layer.training and _changes_in_training(layer):
+            raise BrokenFlow(
+                f"{where} is in train mode, where its answer depends on the batch or on chance: "
+                f"call eval() on the flow first"
+            )
+        for attribute, waiting in _WAITING.items():
+            if bool(getattr(layer, attribute, not waiting)) is waiting:
+                raise BrokenFlow(
+                    f"{where} takes its weights from the first batch it sees, and has seen none: "
+                    f"pass a batch of training data through the flow first"
+                )
+
+
+def _changes_in_training(layer: nn.Module) -> bool:
+    # nflows and Pyro have a BatchNorm of their own, known by its name.
+    return "BatchNorm" in type(layer).__name__ or isinstance(layer, nn.modules.dropout._DropoutNd)
+
+
+def refuse_one_way(flow: Flow, name: str) -> None:
+    """Refuse a flow that cannot decode two latents, or encode them twice alike."""
+    source = Generator(home(flow).device).manual_seed(0)
+    doing = "draw latents"
+    with torch.no_grad():
+        try:
+            z = flow.latent_sample(2, source)
+            doing = "map latents to data"
+            x, _ = flow.to_data(z)
+            doing = "map data to latents"
+            (_, first), (_, again) = flow.to_latent(x), flow.to_latent(x)
+        # Libraries say in many ways that there is no inverse; any of them is a reason to refuse.
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise BrokenFlow(
+                f"{name} cannot {doing}, and exact sampling needs both directions ({words})"
+            ) from error
+    if not torch.allclose(first, again, rtol=_ALIKE, atol=_ALIKE, equal_nan=True):
+        raise BrokenFlow(
+            f"{name} gives another log-determinant each time it is asked: an estimate, with which "
+            f"no sampling is exact; build it with an exact one"
+        )
