@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plmcmc import data, diagnostics, flows
-    from plmcmc.adapters import adapt
+    from plmcmc.adapters import adapt, load_glow
     from plmcmc.chains import FromObserved, Given, Unconditional
-    from plmcmc.data import Incomplete
+    from plmcmc.data import Incomplete, load_images
     from plmcmc.diagnostics import calibrate, decision_study
     from plmcmc.flows import (
         NICE,
+        Absolute,
         BrokenFlow,
         Flow,
+        Glow,
         Linear,
         Preprocessed,
         RealNVP,
@@ -39,15 +41,19 @@ __version__ = "0.1.0"
 
 _ROOM_OF = {
     "adapt": "adapters",
+    "load_glow": "adapters",
     "FromObserved": "chains",
     "Given": "chains",
     "Unconditional": "chains",
     "Incomplete": "data",
+    "load_images": "data",
     "calibrate": "diagnostics",
     "decision_study": "diagnostics",
     "NICE": "flows",
+    "Absolute": "flows",
     "BrokenFlow": "flows",
     "Flow": "flows",
+    "Glow": "flows",
     "Linear": "flows",
     "Preprocessed": "flows",
     "RealNVP": "flows",
@@ -69,6 +75,7 @@ _ROOMS = ("data", "diagnostics", "flows")
 
 __all__ = [
     "NICE",
+    "Absolute",
     "BrokenFlow",
     "Conditional",
     "ConvergenceWarning",
@@ -78,6 +85,7 @@ __all__ = [
     "FlowImputer",
     "FromObserved",
     "Given",
+    "Glow",
     "Incomplete",
     "Linear",
     "NormalAuxiliary",
@@ -94,6 +102,8 @@ __all__ = [
     "fit_flow",
     "flows",
     "load",
+    "load_glow",
+    "load_images",
     "methods",
     "pool",
     "save",

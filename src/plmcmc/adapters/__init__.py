@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from plmcmc.adapters.glow_files import load_glow
 from plmcmc.flows import ContextualFlow, Flow
 
 # By the package that a class comes from: the file with its bridge.
@@ -76,4 +77,4 @@ def _bridge_of(obj: Any) -> str | None:
     return None
 
 
-__all__ = ["adapt"]
+__all__ = ["adapt", "load_glow"]
