@@ -16,6 +16,7 @@ from plmcmc.imputation.model import TableModel
 from plmcmc.rng import Streams, generator
 from plmcmc.training.copula import copula
 from plmcmc.training.gaussian import Gaussian, expectation_maximisation
+from plmcmc.training.ridge import chosen_ridge
 from plmcmc.training.tabular import TableEM
 from plmcmc.training.validation import Hidden
 
@@ -50,7 +51,8 @@ def fit_table(
     table = _some(table, effort.training.most_rows(schema.width), seed)
     hidden, known = Hidden.of(schema, table, seed)
     regions = schema.regions(known)
-    gaussian, others = _gaussians(regions, seed)
+    ridge = chosen_ridge(schema, regions, hidden)
+    gaussian, others = _gaussians(regions, seed, ridge)
     flow = TabularFlow(
         schema.width,
         members=effort.members,
@@ -86,14 +88,14 @@ def fit_table(
     return TableModel(schema, gaussian, others, training.chosen(state).eval())
 
 
-def _gaussians(regions: Regions, seed: int) -> tuple[Gaussian, Gaussian]:
+def _gaussians(regions: Regions, seed: int, ridge: float) -> tuple[Gaussian, Gaussian]:
     """Return the Gaussian, and others that rows weighted at random would have led to."""
     rows = len(regions.low)
     some = Regions(*(_some(end, OTHERS_ROWS, seed) for end in regions))
-    gaussian, scores, observed = copula(regions, seed)
+    gaussian, scores, observed = copula(regions, seed, ridge=ridge)
     own = gaussian
     if len(some.low) < rows:
-        own, scores, observed = copula(some, seed)
+        own, scores, observed = copula(some, seed, ridge=ridge)
     # Of all rows others would differ by less than of some.
     share = (len(some.low) / rows) ** 0.5
     rng, found = np.random.default_rng([seed, 2]), []
@@ -104,6 +106,7 @@ def _gaussians(regions: Regions, seed: int) -> tuple[Gaussian, Gaussian]:
             observed,
             weights=weights,
             start=own,
+            ridge=ridge,
             tolerance=OTHERS_TOLERANCE,
             steps=OTHERS_STEPS,
         )

@@ -21,7 +21,7 @@ from plmcmc.flows import Linear
 from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams, generator
 from plmcmc.target import TableTarget
-from plmcmc.training.gaussian import Gaussian, expectation_maximisation
+from plmcmc.training.gaussian import RIDGE, Gaussian, expectation_maximisation
 from plmcmc.training.references import References
 
 # Intervals that hold more of a normal than this are wide.
@@ -48,20 +48,31 @@ class Copula(NamedTuple):
     observed: Tensor
 
 
-def copula(regions: Regions, seed: int = 0) -> Copula:
-    """Fit a Gaussian to scores in these regions."""
-    observed = np.isfinite(regions.low) | np.isfinite(regions.high)
-    middle = torch.as_tensor(np.where(observed, _middle(regions), 0.0))
-    seen = torch.as_tensor(observed)
-    gaussian = expectation_maximisation(middle, seen)
+def copula(regions: Regions, seed: int = 0, *, ridge: float = RIDGE) -> Copula:
+    """Fit a Gaussian to scores in these regions; `ridge` as in `expectation_maximisation`."""
+    middle, seen = middles(regions)
+    observed = seen.numpy()
+    gaussian = expectation_maximisation(middle, seen, ridge=ridge)
     mass = np.where(observed, ndtr(regions.high) - ndtr(regions.low), 0.0)
     if (mass < WIDE).all():
         return Copula(gaussian, [middle], seen)
-    return _followed(gaussian, middle, seen, regions, seed)
+    return _followed(gaussian, middle, seen, regions, seed, ridge)
+
+
+def middles(regions: Regions) -> tuple[Tensor, Tensor]:
+    """Return one score for each region, 0 at holes, and where there is none."""
+    observed = np.isfinite(regions.low) | np.isfinite(regions.high)
+    middle = np.where(observed, _middle(regions), 0.0)
+    return torch.as_tensor(middle), torch.as_tensor(observed)
 
 
 def _followed(
-    gaussian: Gaussian, scores: Tensor, observed: Tensor, regions: Regions, seed: int
+    gaussian: Gaussian,
+    scores: Tensor,
+    observed: Tensor,
+    regions: Regions,
+    seed: int,
+    ridge: float,
 ) -> Copula:
     """Draw scores within their intervals, and let the Gaussian follow."""
     streams = Streams([generator(seed, "copula")], [len(scores)])
@@ -73,7 +84,7 @@ def _followed(
             target = TableTarget(Linear.of_moments(*gaussian), reference)
             start = differentiated(target, target.start(scores))
             scores = table_moves(target, steps, TURNS).step(start, streams)[0].completion
-            new = expectation_maximisation(scores, observed, start=gaussian, steps=1)
+            new = expectation_maximisation(scores, observed, start=gaussian, steps=1, ridge=ridge)
             # All of each step at first; then the mean of all since.
             share = 1 / max(1, step - SETTLED + 1)
             moved = Gaussian(*(a.lerp(b, share) for a, b in zip(gaussian, new, strict=True)))
