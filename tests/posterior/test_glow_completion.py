@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from flow_cases import shaken
-from plmcmc import FromObserved, Unconditional, calibrate, condition
+from plmcmc import FromObserved, NormalAuxiliary, Unconditional, calibrate, condition, methods
 from plmcmc.data import CentreSquare, Independent
 from plmcmc.flows import Absolute, ChannelsFirst, Glow, Preprocessed, Whiten, sample
 
@@ -24,15 +24,19 @@ def test_the_default_sampler_is_calibrated(chart):
 
 @pytest.mark.parametrize("chart", [lambda glow: glow, Absolute], ids=["relative", "absolute"])
 @pytest.mark.parametrize("start", [FromObserved(), Unconditional(0.5)])
+@pytest.mark.filterwarnings("ignore::plmcmc.ConvergenceWarning")
 def test_the_papers_sampler_runs_and_keeps_what_was_seen(chart, start):
     own = flow(chart)
     with torch.no_grad():
         x = sample(own, 3, torch.Generator().manual_seed(0)).numpy()
     observed = CentreSquare(2)(x)
+    # The paper's scales are of pixels in [0, 1]; these have a deviation of 20.
+    method = methods.Metropolis(perturb=0.05, auxiliary=NormalAuxiliary(4.0))
     draws = condition(own, x, observed).sample(
-        20, method="metropolis", start=start, random_state=0, progress=False
+        200, chains=2, method=method, start=start, random_state=0, progress=False
     )
     values = draws.values
+    assert (draws.acceptance > 0.01).all()
     assert np.isfinite(values).all()
     np.testing.assert_array_equal(
         values[:, :, observed], np.broadcast_to(x[observed], values[:, :, observed].shape)
