@@ -22,7 +22,9 @@ from plmcmc.training.validation import Hidden
 
 Array = NDArray[np.float64]
 # Gaussians of rows weighted at random, of how many rows; they differ by more than is left of EM.
-OTHERS, OTHERS_ROWS, OTHERS_TOLERANCE, OTHERS_STEPS = 20, 4000, 1e-3, 50
+OTHERS, OTHERS_ROWS, OTHERS_TOLERANCE, OTHERS_STEPS = 20, 4000, 1e-3, 10
+# Products that all of them may take together: of wide tables they are fitted to fewer rows.
+OTHERS_PRODUCTS = 5e11
 # Rounds of training between two checkpoints.
 CHECKPOINT_ROUNDS = 4
 
@@ -91,7 +93,9 @@ def fit_table(
 def _gaussians(regions: Regions, seed: int, ridge: float) -> tuple[Gaussian, Gaussian]:
     """Return the Gaussian, and others that rows weighted at random would have led to."""
     rows = len(regions.low)
-    some = Regions(*(_some(end, OTHERS_ROWS, seed) for end in regions))
+    width = regions.low.shape[1]
+    most = min(OTHERS_ROWS, int(OTHERS_PRODUCTS / (OTHERS * OTHERS_STEPS * width**3)))
+    some = Regions(*(_some(end, max(most, width), seed) for end in regions))
     gaussian, scores, observed = copula(regions, seed, ridge=ridge)
     own = gaussian
     if len(some.low) < rows:

@@ -20,6 +20,8 @@ from plmcmc.training.validation import Hidden
 
 # Tables with fewer rows for each score may need more than the least.
 FEW = 40
+# Of wider ones each try takes minutes.
+WIDEST = 60
 RIDGES = (RIDGE, 0.01, 0.03, 0.1)
 # With fewer hidden values there is nothing to decide by.
 LEAST_HIDDEN = 20
@@ -29,7 +31,7 @@ def chosen_ridge(schema: Schema, regions: Regions, hidden: Hidden) -> float:
     """Return the ridge whose Gaussian finds hidden numbers best, by CRPS of their scores."""
     rows, width = regions.low.shape
     numbers = [not isinstance(schema.columns[place], Levels) for place in hidden.columns]
-    if rows >= FEW * width or sum(numbers) < LEAST_HIDDEN:
+    if rows >= FEW * width or width > WIDEST or sum(numbers) < LEAST_HIDDEN:
         return RIDGE
     middle, seen = middles(regions)
     which, columns = hidden.rows[numbers], hidden.columns[numbers]
