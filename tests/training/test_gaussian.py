@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from plmcmc.training import gaussian as gaussian_module
 from plmcmc.training.gaussian import (
     Gaussian,
     completed_mean,
@@ -49,6 +50,24 @@ def test_em_finds_the_truth_from_rows_with_holes():
     assert float(((found.mean - TRUTH.mean) / spread).abs().max()) < 4.5 * error
     off = (found.covariance - TRUTH.covariance) / (spread[:, None] * spread)
     assert float(off.abs().max()) < 4.5 * 2**0.5 * error
+
+
+@pytest.mark.parametrize("at_once", [1, 60, 10_000])
+def test_one_step_is_the_textbook_s_in_parts_of_any_size(at_once, monkeypatch):
+    monkeypatch.setattr(gaussian_module, "AT_ONCE", at_once)
+    x, observed = rows_with_holes(40)
+    observed[0], observed[1] = True, False
+    x, weights = torch.where(observed, x.nan_to_num(1.0), torch.nan), torch.rand(40).double() + 0.5
+    gain, root = conditionals(TRUTH, observed)
+    filled = completed_mean(TRUTH, gain, torch.where(observed, x, 0.0))
+    share = weights / weights.sum()
+    mean = share @ filled
+    covariance = (share[:, None] * (filled - mean)).mT @ (filled - mean)
+    covariance = covariance + torch.tensordot(share, root @ root.mT, 1)
+    options = {"weights": weights, "start": TRUTH, "ridge": 0.0, "steps": 1}
+    found = expectation_maximisation(x, observed, **options)
+    torch.testing.assert_close(found.mean, mean)
+    torch.testing.assert_close(found.covariance, covariance)
 
 
 def test_complete_rows_give_their_own_moments():

@@ -23,8 +23,9 @@ from plmcmc.training.validation import Hidden
 Array = NDArray[np.float64]
 # Gaussians of rows weighted at random, of how many rows; they differ by more than is left of EM.
 OTHERS, OTHERS_ROWS, OTHERS_TOLERANCE, OTHERS_STEPS = 20, 4000, 1e-3, 10
-# Products that all of them may take together: of wide tables they are fitted to fewer rows.
-OTHERS_PRODUCTS = 5e11
+# Products that all of them may take together: of wide tables they are fitted to fewer rows, but
+# to no fewer for each column than this.
+OTHERS_PRODUCTS, OTHERS_EACH = 5e11, 4
 # Rounds of training between two checkpoints.
 CHECKPOINT_ROUNDS = 4
 
@@ -94,8 +95,9 @@ def _gaussians(regions: Regions, seed: int, ridge: float) -> tuple[Gaussian, Gau
     """Return the Gaussian, and others that rows weighted at random would have led to."""
     rows = len(regions.low)
     width = regions.low.shape[1]
-    most = min(OTHERS_ROWS, int(OTHERS_PRODUCTS / (OTHERS * OTHERS_STEPS * width**3)))
-    some = Regions(*(_some(end, max(most, width), seed) for end in regions))
+    affordable = int(OTHERS_PRODUCTS / (OTHERS * OTHERS_STEPS * width**3))
+    most = min(OTHERS_ROWS, max(affordable, OTHERS_EACH * width))
+    some = Regions(*(_some(end, most, seed) for end in regions))
     gaussian, scores, observed = copula(regions, seed, ridge=ridge)
     own = gaussian
     if len(some.low) < rows:

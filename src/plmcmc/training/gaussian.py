@@ -83,7 +83,6 @@ def expectation_maximisation(
     """
     weight = torch.ones(len(x), dtype=torch.float64) if weights is None else weights.double()
     weight = (weight / weight.sum()).to(x.device)
-    patterns, which = torch.unique(observed, dim=0, return_inverse=True)
     seen = observed.double()
     share = (weight[:, None] * seen).sum(0).clamp(min=1e-12)
     filled = torch.where(observed, x, 0.0)
@@ -91,9 +90,7 @@ def expectation_maximisation(
     spread = (weight[:, None] * seen * (filled - mean).square()).sum(0) / share
     gaussian = start or Gaussian(mean, spread.clamp(min=1e-12).diag())
     scale = gaussian.covariance.diagonal().sqrt()
-    # Rows of a pattern side by side: patterns are worked through in parts that fit into memory.
-    order = which.argsort()
-    rows = _Patterns(patterns, which[order], filled[order], weight[order])
+    rows = _Patterns.of(observed, filled, weight)
     for _ in range(steps):
         new = _step(gaussian, rows, ridge)
         moved = ((new.mean - gaussian.mean) / scale).abs().max()
@@ -105,39 +102,76 @@ def expectation_maximisation(
 
 
 class _Patterns(NamedTuple):
-    """Rows in the order of their patterns of what is seen."""
+    """Rows in the order of their patterns of what is seen, those with the fewest holes first."""
 
     patterns: Tensor
     which: Tensor
     x: Tensor
     weight: Tensor
 
+    @classmethod
+    def of(cls, observed: Tensor, x: Tensor, weight: Tensor) -> _Patterns:
+        """Put rows in order."""
+        patterns, which = torch.unique(observed, dim=0, return_inverse=True)
+        rank = patterns.sum(1).argsort(descending=True, stable=True)
+        which = rank.argsort()[which]
+        order = which.argsort(stable=True)
+        return cls(patterns[rank], which[order], x[order], weight[order])
+
     def parts(self) -> Iterator[_Patterns]:
-        """Cut into parts of whole patterns."""
-        size = max(1, AT_ONCE // self.patterns.shape[1] ** 2)
-        for first in range(0, len(self.patterns), size):
+        """Cut into parts of whole patterns that fit into memory."""
+        holes = (~self.patterns).sum(1)
+        first = 0
+        while first < len(holes):
+            # The last pattern of a part has the most holes, and all are worked on at its size.
+            size = max(1, AT_ONCE // max(1, int(holes[first])) ** 2)
+            size = max(1, AT_ONCE // max(1, int(holes[first : first + size][-1])) ** 2)
             patterns = self.patterns[first : first + size]
             ends = torch.tensor([first, first + len(patterns)], device=self.which.device)
-            low, high = torch.searchsorted(self.which, ends).tolist()
-            own = slice(low, high)
+            own = slice(*torch.searchsorted(self.which, ends).tolist())
             yield _Patterns(patterns, self.which[own] - first, self.x[own], self.weight[own])
+            first += len(patterns)
+
+    def holes(self) -> tuple[Tensor, Tensor]:
+        """Return the columns of each pattern's holes, as many for all, and which of them are."""
+        count = (~self.patterns).sum(1)
+        most = int(count.max())
+        columns = self.patterns.to(torch.int8).argsort(dim=1, stable=True)[:, :most]
+        return columns, torch.arange(most, device=count.device) < count[:, None]
 
 
 def _step(gaussian: Gaussian, rows: _Patterns, ridge: float) -> Gaussian:
     precision = precision_of(gaussian.covariance)
     shift, square = torch.zeros_like(gaussian.mean), torch.zeros_like(gaussian.covariance)
     for part in rows.parts():
-        gain, covariance = _moments(precision, part.patterns)
+        off, spread = _expected(gaussian.mean, precision, part)
         # By the old mean, so that no digits are lost; corrected for below.
-        off = completed_mean(gaussian, gain[part.which], part.x) - gaussian.mean
-        share = part.weight.new_zeros(len(part.patterns)).index_add(0, part.which, part.weight)
-        free = ~part.patterns
-        spread = torch.where(free[:, :, None] & free[:, None, :], covariance, 0.0)
         shift = shift + part.weight @ off
-        square = square + (part.weight[:, None] * off).mT @ off
-        square = square + torch.tensordot(share, spread, 1)
+        square = square + (part.weight[:, None] * off).mT @ off + spread
     covariance = square - shift[:, None] * shift
     return Gaussian(gaussian.mean + shift, covariance + ridge * covariance.diagonal().diag())
+
+
+def _expected(mean: Tensor, precision: Tensor, part: _Patterns) -> tuple[Tensor, Tensor]:
+    """Return rows off their mean with holes at what is expected, and the spread left, summed.
+
+    All matrices are of the holes alone: of wide tables most columns are seen in most rows.
+    """
+    columns, real = part.holes()
+    both = real[:, :, None] & real[:, None, :]
+    eye = torch.eye(columns.shape[1], dtype=precision.dtype, device=precision.device)
+    own = torch.where(both, precision[columns[:, :, None], columns[:, None, :]], eye)
+    covariance = torch.cholesky_inverse(torch.linalg.cholesky(own))
+    covariance = torch.where(both, covariance, 0.0)
+    seen = torch.where(part.patterns[part.which], part.x - mean, 0.0)
+    pull = (seen @ precision).gather(1, columns[part.which])
+    moved = (covariance[part.which] @ pull[:, :, None])[:, :, 0]
+    share = part.weight.new_zeros(len(columns)).index_add(0, part.which, part.weight)
+    places = columns[:, :, None] * len(mean) + columns[:, None, :]
+    spread = precision.new_zeros(precision.numel()).index_add(
+        0, places.flatten(), (share[:, None, None] * covariance).flatten()
+    )
+    return seen.scatter_add(1, columns[part.which], -moved), spread.view_as(precision)
 
 
 def completed_mean(gaussian: Gaussian, gain: Tensor, x: Tensor) -> Tensor:
