@@ -9,8 +9,7 @@ import torch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from plmcmc.data import DataError
-from plmcmc.imputation import FlowImputer, sampling
-from plmcmc.imputation import imputer as imputer_module
+from plmcmc.imputation import FlowImputer, convergence, sampling
 from plmcmc.posterior import ConvergenceWarning, MemoryWarning
 from toy_tables import TINY, mixed, with_holes
 
@@ -256,7 +255,7 @@ def test_warnings_point_at_whoever_asked(monkeypatch):
     x = np.random.default_rng(0).normal(size=(60, 2))
     x[:20, 1] = np.nan
     imputer = FlowImputer(replace(TINY, states=20, chains=2), random_state=0).fit(x)
-    monkeypatch.setattr(imputer_module, "CONVERGED", 2.0)
+    monkeypatch.setattr(convergence, "CONVERGED", 2.0)
     for ask in (imputer.transform, lambda x: imputer.sample(x, 80), imputer.interval):
         with pytest.warns(ConvergenceWarning) as found:
             ask(x)

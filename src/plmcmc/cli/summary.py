@@ -12,8 +12,7 @@ from plmcmc.cli.job import Found
 from plmcmc.cli.say import say, warn
 from plmcmc.cli.tables import Table
 from plmcmc.cli.tables.columns import Plan
-from plmcmc.imputation.convergence import LIMIT
-from plmcmc.imputation.imputer import CONVERGED
+from plmcmc.imputation.convergence import CONVERGED, LIMIT
 
 
 def tell_passed(plan: Plan, tables: Sequence[Table]) -> None:

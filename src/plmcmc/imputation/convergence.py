@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from plmcmc.imputation.model import TableModel
+from plmcmc.posterior import ConvergenceWarning
 
 LIMIT = 1.1
+# Under this share of converged holes there is a warning.
+CONVERGED = 0.7
 # Fewer states say nothing of convergence.
 LEAST_STATES = 20
 # Rows that a progress bar speaks of: all, after each chunk, would take longer and longer.
 RECENT = 256
+_INSIDE = ("plmcmc.imputation", "sklearn.")
 
 
 class Convergence:
@@ -73,6 +80,25 @@ class Convergence:
 def no_chains(model: TableModel) -> Convergence:
     """Return what there is to say before any chain has run."""
     return Convergence(model, 0, 0)
+
+
+def warn_unless_converged(found: Convergence) -> None:
+    """Warn whoever asked for the draws if too many of the holes have not converged."""
+    if found.checked and found.share < CONVERGED:
+        warnings.warn(
+            f"only {found.share:.0%} of the missing values have converged (R-hat under {LIMIT}): "
+            f"use effort='thorough', and look at diagnose()",
+            ConvergenceWarning,
+            stacklevel=_callers_level(),
+        )
+
+
+def _callers_level() -> int:
+    """Return how many frames up whoever asked lies; scikit-learn wraps `transform`."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(_INSIDE):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class Halves:

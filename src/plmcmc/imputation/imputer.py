@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,25 +15,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from plmcmc.chains import resumed_seed
 from plmcmc.data import DataError, Schema
-from plmcmc.imputation.convergence import LIMIT, Convergence, no_chains
+from plmcmc.imputation.convergence import Convergence, no_chains, warn_unless_converged
 from plmcmc.imputation.device import device_of
 from plmcmc.imputation.diagnosis import Diagnosis, diagnosed
+from plmcmc.imputation.drawing import Drawing, Drawn, check_statistic
 from plmcmc.imputation.effort import EFFORTS, Effort
 from plmcmc.imputation.files import load_imputer, save_imputer
 from plmcmc.imputation.learning import fit_table
 from plmcmc.imputation.likelihood import log_likelihood
 from plmcmc.imputation.model import TableModel
-from plmcmc.imputation.reduce import Mean, Median
-from plmcmc.imputation.sampling import Shown, Walk, Watch
+from plmcmc.imputation.reduce import interval_ends
 from plmcmc.imputation.tables import Layout, check_names
-from plmcmc.posterior import ConvergenceWarning
 from plmcmc.rng import RandomState
 
 Array = NDArray[np.float64]
-STATISTICS = ("mean", "median", "draw")
-# Under this share of converged holes there is a warning.
-CONVERGED = 0.7
-_INSIDE = ("plmcmc.imputation", "sklearn.")
 
 
 class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -98,7 +91,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Learn the distribution of a table from what is seen of it."""
         del y
         effort, device = _effort_of(self.effort), device_of(self.device)
-        _check_statistic(self.statistic)
+        check_statistic(self.statistic)
         table = self._checked(X, reset=True)
         self.layout_ = Layout.of(table, self.types)
         codes = self.layout_.codes(table)
@@ -121,20 +114,15 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Return the table with its holes filled; what was seen is as it was, to the last bit."""
-        table, codes, rows = self._opened(X)
-        filled = codes.copy()
-        if rows.any():
-            filled[rows] = self._reduced(codes[rows])
-        return self.layout_.fill(table, np.where(np.isnan(codes), filled, codes))
+        table, codes = self._opened(X)
+        drawn = self._drawing.once(codes, self.statistic)
+        return self.layout_.fill(table, self._told(drawn))
 
     def sample(self, X: Any, draws: int = 20) -> Array:
         """Return `(draws, rows, columns)` of completed tables, as numbers or codes of levels."""
         draws = _counted("draws", draws)
-        _, codes, rows = self._opened(X)
-        found = np.broadcast_to(codes, (draws, *codes.shape)).copy()
-        if rows.any():
-            found[:, rows] = self._spread_draws(codes[rows], draws)
-        return np.where(np.isnan(codes), found, codes)
+        _, codes = self._opened(X)
+        return self._told(self._drawing.spread(codes, draws))
 
     def complete(self, X: Any, m: int = 20, *, delta: Mapping[str, float] | None = None) -> list:
         """Return `m` completed tables, of the type of `X`: analyse each, then `plmcmc.pool`.
@@ -150,16 +138,11 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 missing were larger or smaller than what is seen tells?
         """
         m = _counted("m", m)
-        table, codes, rows = self._opened(X)
+        table, codes = self._opened(X)
         shifts = self.layout_.shifts(delta or {})
-        found = np.broadcast_to(codes, (m, *codes.shape)).copy()
-        if rows.any():
-            members = self.effort_.members
-            places = members * -(-m // members)
-            flow = self.model_.uncertain(places)
-            drawn = self._draws(codes[rows], m, places=places, states=1, flow=flow)
-            found[:, rows] = drawn + shifts
-        return [self.layout_.fill(table, np.where(np.isnan(codes), own, codes)) for own in found]
+        # What was seen is shifted with the rest, but only holes are filled.
+        found = self._told(self._drawing.proper(codes, m)) + shifts
+        return [self.layout_.fill(table, own) for own in found]
 
     def interval(self, X: Any, level: float = 0.9, draws: int = 200) -> tuple[Array, Array]:
         """Return lower and upper ends `(rows, columns)` that hold each value with this probability.
@@ -170,17 +153,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1; got {level}")
-        drawn = self.sample(X, draws)
-        ends = [(1 - level) / 2, (1 + level) / 2]
-        low, high = np.quantile(drawn, ends, axis=0)
-        for place, kind in enumerate(self.layout_.kinds):
-            if kind != "continuous":
-                own = np.quantile(drawn[:, :, place], ends, axis=0, method="inverted_cdf")
-                low[:, place], high[:, place] = own
-            if kind == "categorical":
-                unseen = low[:, place] != high[:, place]
-                low[unseen, place] = high[unseen, place] = np.nan
-        return low, high
+        return interval_ends(self.sample(X, draws), level, self.layout_.kinds)
 
     def log_prob(self, X: Any) -> Array:
         """Return log p of what is seen of each row, `(rows,)`; holes are integrated over.
@@ -238,74 +211,26 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         validate_data(self, table, reset=reset, skip_check_array=True)
         return table
 
-    def _opened(self, table: Any) -> tuple[Any, Array, NDArray[np.bool_]]:
-        """Return a table as it was checked, its codes, and which rows have holes."""
+    def _opened(self, table: Any) -> tuple[Any, Array]:
+        """Return a table as it was checked, and its codes."""
         check_is_fitted(self)
         table = self._checked(table, reset=False)
         codes = self.layout_.codes(table)
         if len(self.convergence_):
             # That was of another table.
             self.convergence_ = no_chains(self.model_)
-        return table, codes, np.asarray(np.isnan(codes).any(1))
+        return table, codes
 
-    def _reduced(self, codes: Array) -> Array:
-        states = self.effort_.states
-        _check_statistic(self.statistic)
-        if self.statistic == "draw":
-            return self._spread_draws(codes, 1)[0]
-        if self.statistic == "median":
-            found = Median(self.layout_, len(codes), states)
-        else:
-            found = Mean(self.layout_, self.model_.schema, len(codes), states)
-        self._walk(codes, found.watch, states=states)
-        return found.table()
+    @property
+    def _drawing(self) -> Drawing:
+        return Drawing(self.layout_, self.model_, self.effort_, self.seed_, self.progress)
 
-    def _spread_draws(self, codes: Array, draws: int) -> Array:
-        """Return draws far apart, which are to be independent; each row begins with any chain."""
-        places = self.effort_.chains * self.effort_.members
-        states = -(-draws // places)
-        thin = max(1, self.effort_.states // states)
-        # Few draws would all be the first members' otherwise.
-        first = np.random.default_rng([self.seed_, 4]).integers(places, size=len(codes))
-        return self._draws(codes, draws, states=states, thin=thin, first=first)
-
-    def _draws(
-        self,
-        codes: Array,
-        draws: int,
-        *,
-        places: int | None = None,
-        first: NDArray[np.int64] | None = None,
-        **options: Any,
-    ) -> Array:
-        """Return `(draws, rows, columns)`; members and chains take turns, from `first` on."""
-        places = places or self.effort_.chains * self.effort_.members
-        first = np.zeros(len(codes), np.int64) if first is None else first
-        found = np.empty((options["states"] * places, *codes.shape))
-
-        def watch(shown: Shown) -> None:
-            own = slice(shown.state * places, (shown.state + 1) * places)
-            order = (first[shown.rows, None] + np.arange(places)) % places
-            turned = np.take_along_axis(shown.tables, order[:, :, None], 1)
-            found[own, shown.rows] = turned.swapaxes(0, 1)
-
-        self._walk(codes, watch, places=places, **options)
-        return found[:draws]
-
-    def _walk(
-        self, codes: Array, watch: Watch, *, places: int | None = None, **options: Any
-    ) -> None:
-        """Run chains, and warn if they did not converge."""
-        places = places or self.effort_.chains * self.effort_.members
-        walk = Walk(self.model_, places, self.effort_.burn_in, seed=self.seed_, **options)
-        self.convergence_ = found = walk.run(codes, watch, progress=self.progress)
-        if found.checked and found.share < CONVERGED:
-            warnings.warn(
-                f"only {found.share:.0%} of the missing values have converged (R-hat under "
-                f"{LIMIT}): use effort='thorough', and look at diagnose()",
-                ConvergenceWarning,
-                stacklevel=_callers_level(),
-            )
+    def _told(self, drawn: Drawn) -> Array:
+        """Return what was drawn; note how its chains converged, and warn if they did not."""
+        if drawn.convergence is not None:
+            self.convergence_ = drawn.convergence
+            warn_unless_converged(drawn.convergence)
+        return drawn.codes
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -323,21 +248,8 @@ def _effort_of(effort: str | Effort) -> Effort:
     return EFFORTS[effort]
 
 
-def _check_statistic(statistic: str) -> None:
-    if statistic not in STATISTICS:
-        raise ValueError(f"statistic must be one of {STATISTICS}; got {statistic!r}")
-
-
 def _counted(name: str, number: Any) -> int:
     """Return a whole number of 1 or more, or say that it is none."""
     if not hasattr(number, "__index__") or operator.index(number) < 1:
         raise ValueError(f"{name} must be a whole number of at least 1; got {number!r}")
     return operator.index(number)
-
-
-def _callers_level() -> int:
-    """Return how many frames up whoever asked lies; scikit-learn wraps `transform`."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith(_INSIDE):
-        level, frame = level + 1, frame.f_back
-    return level

@@ -1,6 +1,8 @@
-"""Many completed tables to one: means and medians of numbers, votes of levels without an order."""
+"""Many completed tables to one, or two: means, medians, votes of levels, ends of intervals."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,3 +125,21 @@ class Median:
 def counts(codes: Array, levels: int) -> Array:
     """Return how often each level stands in each row of `codes`."""
     return np.stack([(codes == level).sum(1) for level in range(levels)], 1)
+
+
+def interval_ends(drawn: Array, level: float, kinds: Sequence[str]) -> tuple[Array, Array]:
+    """Return lower and upper ends `(rows, columns)` of draws `(draws, rows, columns)`.
+
+    Of all but continuous columns they are values that were drawn; levels without an order have
+    none, and NaN stands there unless all draws agree.
+    """
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(drawn, ends, axis=0)
+    for place, kind in enumerate(kinds):
+        if kind != "continuous":
+            own = np.quantile(drawn[:, :, place], ends, axis=0, method="inverted_cdf")
+            low[:, place], high[:, place] = own
+        if kind == "categorical":
+            unseen = low[:, place] != high[:, place]
+            low[unseen, place] = high[unseen, place] = np.nan
+    return low, high

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from plmcmc.cli.job import Found
-from plmcmc.imputation.convergence import LIMIT
+from plmcmc.imputation.convergence import CONVERGED, LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, Diagnosis
-from plmcmc.imputation.imputer import CONVERGED
 from plmcmc.imputation.tables import VOTED
 
 # Shares of a column's cells, and numbers of values, from which on there is a warning.
