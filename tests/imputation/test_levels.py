@@ -7,7 +7,7 @@ import pytest
 
 from plmcmc.data import DataError, Schema
 from plmcmc.imputation import FlowImputer
-from plmcmc.imputation.tables import Layout
+from plmcmc.imputation.layout import Layout
 from plmcmc.training.validation import Hidden
 from toy_tables import TINY
 

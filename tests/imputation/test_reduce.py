@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from plmcmc.data import Schema
+from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.reduce import Mean
 from plmcmc.imputation.sampling import Shown
-from plmcmc.imputation.tables import Layout
 
 ROWS, PLACES, STATES = 200, 4, 10
 

@@ -9,7 +9,7 @@ import pytest
 
 from plmcmc.data import DataError
 from plmcmc.imputation import FlowImputer
-from plmcmc.imputation.tables import Layout
+from plmcmc.imputation.layout import Layout
 from toy_tables import TINY
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from plmcmc.data import DataError
-from plmcmc.imputation.tables import Layout
+from plmcmc.imputation.layout import Layout
 
 
 def frame(values, dtype):

@@ -12,10 +12,10 @@ from plmcmc import statistics
 from plmcmc.imputation.convergence import LEAST_STATES, LIMIT, Convergence
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.figures import density_figure, trace_figure
+from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import counts
 from plmcmc.imputation.sampling import Shown, Walk
-from plmcmc.imputation.tables import Layout
 
 if TYPE_CHECKING:
     import pandas as pd

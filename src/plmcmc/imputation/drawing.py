@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from plmcmc.imputation.convergence import Convergence
 from plmcmc.imputation.effort import Effort
+from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import Mean, Median
 from plmcmc.imputation.sampling import Shown, Walk
-from plmcmc.imputation.tables import Layout
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "median", "draw")

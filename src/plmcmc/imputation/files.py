@@ -23,8 +23,8 @@ from plmcmc.flows.files import (
 from plmcmc.imputation.convergence import no_chains
 from plmcmc.imputation.device import device_of
 from plmcmc.imputation.effort import Effort
+from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
-from plmcmc.imputation.tables import Layout
 from plmcmc.training.gaussian import Gaussian
 from plmcmc.training.tabular import TableTraining
 

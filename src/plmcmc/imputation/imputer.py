@@ -15,17 +15,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from plmcmc.chains import resumed_seed
 from plmcmc.data import DataError, Schema
+from plmcmc.imputation.columns import check_names
 from plmcmc.imputation.convergence import Convergence, no_chains, warn_unless_converged
 from plmcmc.imputation.device import device_of
 from plmcmc.imputation.diagnosis import Diagnosis, diagnosed
 from plmcmc.imputation.drawing import Drawing, Drawn, check_statistic
 from plmcmc.imputation.effort import EFFORTS, Effort
 from plmcmc.imputation.files import load_imputer, save_imputer
+from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.learning import fit_table
 from plmcmc.imputation.likelihood import log_likelihood
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import interval_ends
-from plmcmc.imputation.tables import Layout, check_names
 from plmcmc.rng import RandomState
 
 Array = NDArray[np.float64]

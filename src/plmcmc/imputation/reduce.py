@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.data import Schema
+from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.sampling import Shown
-from plmcmc.imputation.tables import Layout
 
 Array = NDArray[np.float64]
 # Of slopes' variance, against dividing by nothing.

@@ -13,7 +13,7 @@ from plmcmc.cli.report.page import NOTHING, Html, bar, element, picture, table
 from plmcmc.cli.report.words import converged_share, interval_coverage, right_levels
 from plmcmc.imputation.convergence import LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, ROWS, Diagnosis
-from plmcmc.imputation.tables import VOTED
+from plmcmc.imputation.layout import VOTED
 
 
 def imputed_section(diagnosis: Diagnosis) -> Iterator[Html]:

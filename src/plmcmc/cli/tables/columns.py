@@ -19,7 +19,7 @@ from plmcmc.cli.tables.parquet import ParquetTable
 from plmcmc.cli.tables.text import TextTable
 from plmcmc.data.schema import KINDS
 from plmcmc.imputation import FlowImputer
-from plmcmc.imputation.tables import DISTINCT, MANY
+from plmcmc.imputation.kinds import DISTINCT, MANY
 
 # As spreadsheets write them; others are read by the standard library.
 DATE = re.compile(r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}([ T]\d{1,2}:.*)?")

@@ -1,0 +1,98 @@
+"""Columns as codes, NaN at holes: numbers as they are, levels by their place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plmcmc.data import DataError
+from plmcmc.imputation.columns import dtype_of, holes_of, is_pandas, objects_of
+
+Array = NDArray[np.float64]
+# Names of dtypes of NumPy, pandas, Arrow and polars, in small letters.
+NUMERIC = re.compile(r"(float|double|u?int|bool|boolean)(8|16|32|64)?(\[pyarrow\])?")
+
+
+def numbers_of(values: Any, name: str, kind: str) -> Array:
+    """Return a column of numbers; refuse infinite ones, and fractions among integers."""
+    codes = _stored_numbers(values)
+    if codes is None:
+        codes = _read_numbers(values, name)
+    infinite = np.isinf(codes)
+    if infinite.any():
+        raise DataError(
+            f"column {name!r} is infinite at row {int(infinite.argmax())}: mark it missing, or "
+            f"give a finite value"
+        )
+    if kind == "integer":
+        _check_whole(codes, name)
+    return codes
+
+
+def _check_whole(codes: Array, name: str) -> None:
+    broken = np.isfinite(codes) & (codes != np.round(codes))
+    if broken.any():
+        row = int(broken.argmax())
+        raise DataError(
+            f"column {name!r} is of integers, and row {row} holds {codes[row]}: round it, or fit "
+            f"again with types={{{name!r}: 'continuous'}}"
+        )
+
+
+def _stored_numbers(values: Any) -> Array | None:
+    """Return a column that is stored as numbers, or None: an object for each takes long."""
+    if not NUMERIC.fullmatch(dtype_of(values)):
+        return None
+    if isinstance(values, np.ndarray):
+        return values.astype(np.float64)
+    if is_pandas(values):
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if type(values).__module__.startswith("polars"):
+        import polars as pl
+
+        return values.cast(pl.Float64).to_numpy()
+    return None
+
+
+def _read_numbers(values: Any, name: str) -> Array:
+    """Read a column of objects as numbers, one by one."""
+    holes = holes_of(values)
+    try:
+        found = np.asarray(objects_of(values)[~holes], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        row = next(row for row in np.flatnonzero(~holes) if not _is_number(objects_of(values)[row]))
+        raise DataError(
+            f"column {name!r} is numeric, and row {row} holds {objects_of(values)[row]!r}: mark it "
+            f"missing, or say types={{{name!r}: 'categorical'}}"
+        ) from error
+    codes = np.full(len(holes), np.nan)
+    codes[~holes] = found
+    return codes
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def codes_of(values: Any, name: str, levels: Sequence[Any]) -> Array:
+    """Return a column of levels by their places in `levels`; refuse one that is not there."""
+    import pandas as pd
+
+    holes, raw = holes_of(values), objects_of(values)
+    codes = pd.Index(list(levels), dtype=object).get_indexer(pd.Index(raw, dtype=object))
+    unseen = (codes < 0) & ~holes
+    if unseen.any():
+        row = int(unseen.argmax())
+        raise DataError(
+            f"column {name!r} holds {raw[row]!r} at row {row}, which the fitted table did not: "
+            f"known are {list(levels)[:10]}; mark it missing, or fit again"
+        )
+    return np.where(holes, np.nan, codes.astype(np.float64))
