@@ -4,7 +4,7 @@ import numpy as np
 
 from plmcmc.data import Schema
 from plmcmc.training.gaussian import RIDGE
-from plmcmc.training.ridge import chosen_ridge
+from plmcmc.training.ridge import chosen_ridge, true_scores
 from plmcmc.training.validation import Hidden
 
 
@@ -31,3 +31,18 @@ def test_many_rows_need_none_of_it():
     x = np.random.default_rng(0).normal(size=(400, 10))
     assert ridge_of(x) == RIDGE
     assert ridge_of(x[:30, :2]) == RIDGE
+
+
+def test_scores_by_column_are_those_of_each_value():
+    rng = np.random.default_rng(0)
+    levels = rng.integers(3, size=400)
+    table = np.stack([rng.normal(size=400), rng.poisson(2.0, 400), levels, rng.random(400)], 1)
+    kinds = ["continuous", "integer", "categorical", "continuous"]
+    schema = Schema.of(table, ["a", "b", "c", "d"], kinds, [None, None, 3, None])
+    hidden, _ = Hidden.of(schema, table, seed=0)
+    alone = [
+        np.nan if place == 2 else schema.columns[place].marginal.middle(np.array([value]))[0]
+        for place, value in zip(hidden.columns, hidden.truth, strict=True)
+    ]
+    assert set(hidden.columns) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(true_scores(hidden), alone)

@@ -7,7 +7,7 @@ import torch
 from scipy.stats import norm
 
 from plmcmc.data import Regions
-from plmcmc.data.schema import Levels, Schema
+from plmcmc.data.schema import Numbers, Schema
 from plmcmc.training.copula import middles
 from plmcmc.training.gaussian import (
     RIDGE,
@@ -30,24 +30,29 @@ LEAST_HIDDEN = 20
 def chosen_ridge(schema: Schema, regions: Regions, hidden: Hidden) -> float:
     """Return the ridge whose Gaussian finds hidden numbers best, by CRPS of their scores."""
     rows, width = regions.low.shape
-    numbers = [not isinstance(schema.columns[place], Levels) for place in hidden.columns]
-    if rows >= FEW * width or width > WIDEST or sum(numbers) < LEAST_HIDDEN:
+    truth = true_scores(hidden)
+    numbers = np.isfinite(truth)
+    if rows >= FEW * width or width > WIDEST or numbers.sum() < LEAST_HIDDEN:
         return RIDGE
     middle, seen = middles(regions)
     which, columns = hidden.rows[numbers], hidden.columns[numbers]
     starts = np.cumsum([0, *(column.width for column in schema.columns)])[columns]
-    truth = np.array(
-        [
-            float(schema.columns[place].marginal.middle(np.array([value]))[0])
-            for place, value in zip(columns, hidden.truth[numbers], strict=True)
-        ]
-    )
     scores = []
     for ridge in RIDGES:
         gaussian = expectation_maximisation(middle, seen, ridge=ridge)
         mean, spread = _told(gaussian, middle[which], seen[which], starts)
-        scores.append(_normal_crps(truth, mean, spread).mean())
+        scores.append(_normal_crps(truth[numbers], mean, spread).mean())
     return RIDGES[int(np.argmin(scores))]
+
+
+def true_scores(hidden: Hidden) -> np.ndarray:
+    """Return the score of each hidden number, `(values,)`; NaN of levels without an order."""
+    scores = np.full(len(hidden.truth), np.nan)
+    for place, column in enumerate(hidden.schema.columns):
+        if isinstance(column, Numbers):
+            own = hidden.columns == place
+            scores[own] = column.marginal.middle(hidden.truth[own])
+    return scores
 
 
 def _told(
