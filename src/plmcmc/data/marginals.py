@@ -91,16 +91,21 @@ class Marginal:
         the next it would be mostly noise. Not across a tie, which has a mass of its own. Beyond all
         values seen, scores go on with the last slope, and what a normal falls by there is added.
         """
-        last, reach = len(self.atoms) - 1, math.isqrt(len(self.atoms))
-        if last == 0:
+        if len(self.atoms) == 1:
             return np.zeros_like(values)
         known = np.where(np.isnan(values), self.atoms[0], values)
         inside = np.clip(known, self.atoms[0], self.atoms[-1])
         right = np.searchsorted(self.atoms, inside, side="left")
-        ties = self.low < self.high
-        tied = (self.atoms[right] == inside) & ties[right] & (known == inside)
+        slope = self._slope(right)
+        tied = (self.low < self.high)[right] & (self.atoms[right] == known)
+        fall = self._fall(right, slope * np.abs(known - inside))
+        return np.where(tied | np.isnan(values), 0.0, np.log(slope) - fall)
+
+    def _slope(self, right: NDArray[np.int64]) -> Array:
+        """Return d score / d value left of, or at, the atoms `right`, over a window about them."""
+        last, reach = len(self.atoms) - 1, math.isqrt(len(self.atoms))
+        ties, places = self.low < self.high, np.arange(last + 1)
         # The nearest ties on either side, or the ends: before a value, and from it on.
-        places = np.arange(last + 1)
         ahead = np.minimum.accumulate(np.where(ties, places, last)[::-1])[::-1]
         behind = np.maximum.accumulate(np.where(ties, places, 0))
         before = np.maximum(np.maximum(right - reach, 0), behind[np.maximum(right - 1, 0)])
@@ -109,10 +114,12 @@ class Marginal:
         # Between two ties that touch there is no room; a middle to a middle will have to do.
         middle = self.middle(self.atoms)
         rise = np.where(rise > 0, rise, middle[after] - middle[before])
-        slope = rise / (self.atoms[after] - self.atoms[before])
-        edge = np.abs(middle[right])
-        fall = 0.5 * ((edge + slope * np.abs(known - inside)) ** 2 - edge**2)
-        return np.where(tied | np.isnan(values), 0.0, np.log(slope) - fall)
+        return rise / (self.atoms[after] - self.atoms[before])
+
+    def _fall(self, edge: NDArray[np.int64], beyond: Array) -> Array:
+        """Return what a normal's log-density falls by from the score of an atom to one beyond."""
+        start = np.abs(self.middle(self.atoms)[edge])
+        return 0.5 * ((start + beyond) ** 2 - start**2)
 
     def values(self, scores: Array) -> Array:
         """Return the values of scores: flat over a tie, linear between, within what was seen."""
