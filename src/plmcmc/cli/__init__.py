@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from plmcmc import __version__
 from plmcmc.cli.flow_options import add_fit_flow
-from plmcmc.cli.table_options import Commands, add_fit, add_impute, add_info
+from plmcmc.cli.parser import Commands
+from plmcmc.cli.table_options import add_fit, add_impute, add_info
 
 USAGE_ERROR = 2
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from plmcmc.cli.table_options import Commands, added
+from plmcmc.cli.parser import Commands, added
 
 
 def add_fit_flow(commands: Commands) -> None:

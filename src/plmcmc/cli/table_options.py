@@ -6,20 +6,10 @@ Nothing heavy is imported here: help must answer at once.
 from __future__ import annotations
 
 import argparse
-from textwrap import fill
-from typing import TypeAlias
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+from plmcmc.cli.parser import Commands, added
+
 EFFORTS = ("fast", "default", "thorough")
-AFTER = """\
-{examples}
-
-exit codes:
-  0    done
-  1    too little memory
-  2    input that cannot be worked with; a message says where and why
-  130  stopped by Ctrl-C; the same command goes on from there
-"""
 
 
 def add_impute(commands: Commands) -> None:
@@ -68,21 +58,6 @@ def add_info(commands: Commands) -> None:
     )
     info.add_argument("model", metavar="MODEL", help="a directory written by plmcmc fit")
     info.set_defaults(command=_run_info)
-
-
-def added(
-    commands: Commands, name: str, words: str, description: str, *examples: str
-) -> argparse.ArgumentParser:
-    """Add a command with examples and exit codes in its help."""
-    shown = "\n".join(["examples:", *(f"  {example}" for example in examples)])
-    return commands.add_parser(
-        name,
-        help=words,
-        description=fill(description, 79),
-        epilog=AFTER.format(examples=shown),
-        # Lines of the epilog stay lines.
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
 
 
 def _add_data(command: argparse.ArgumentParser) -> None:

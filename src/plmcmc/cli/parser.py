@@ -1,0 +1,36 @@
+"""A command of the command line, with what its help says after the options.
+
+Nothing heavy is imported here: help must answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from textwrap import fill
+from typing import TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+AFTER = """\
+{examples}
+
+exit codes:
+  0    done
+  1    too little memory
+  2    input that cannot be worked with; a message says where and why
+  130  stopped by Ctrl-C; the same command goes on from there
+"""
+
+
+def added(
+    commands: Commands, name: str, words: str, description: str, *examples: str
+) -> argparse.ArgumentParser:
+    """Add a command with examples and exit codes in its help."""
+    shown = "\n".join(["examples:", *(f"  {example}" for example in examples)])
+    return commands.add_parser(
+        name,
+        help=words,
+        description=fill(description, 79),
+        epilog=AFTER.format(examples=shown),
+        # Lines of the epilog stay lines.
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
