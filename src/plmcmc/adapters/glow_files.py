@@ -24,7 +24,7 @@ from plmcmc.flows import (
     Step,
     Whiten,
 )
-from plmcmc.flows.glow_layers import Mixing, Norm, ZeroConvolution
+from plmcmc.flows.glow_layers import GAIN, Mixing, Norm, ZeroConvolution
 
 Weights = Mapping[str, Tensor]
 
@@ -75,7 +75,7 @@ def load_glow(path: str | Path) -> Preprocessed:
         _fill(glow, weights, names)
     except (LookupError, ValueError, RuntimeError) as problem:
         raise FileError(f"{path} is not whole: {problem}") from problem
-    # Whoever trained it, half of a unit is half of a bin; where 0 lies differs.
+    # The one project learned integers spread over their bins, the other x / 255 as it is.
     chaiyujin: list[Step] = [Whiten(torch.zeros(1), torch.full((1,), 255.0))]
     y0ast: list[Step] = [Dequantise(256), Whiten(torch.full((1,), 0.5), torch.ones(1))]
     steps = y0ast if names is Y0AST else chaiyujin
@@ -155,7 +155,7 @@ def _fill(glow: Glow, weights: Weights, names: Names) -> None:
             _copy_zero(level.predict, weights, f"flow.layers.{place}.conv", names, crossed=True)
         elif f"{names.top}.logs" in weights:
             # A convolution of zeros: nothing is left of it but its bias.
-            scale = (3.0 * weights[f"{names.top}.logs"].flatten()).exp()
+            scale = (GAIN * weights[f"{names.top}.logs"].flatten()).exp()
             mean, log = (weights[f"{names.top}{names.convolution}.bias"] * scale).chunk(2)
             level.mean.copy_(mean[:, None, None])
             level.log_deviation.copy_(log[:, None, None])
@@ -169,19 +169,13 @@ def _copy_norm(norm: Norm, weights: Weights, prefix: str) -> None:
 
 def _copy_mixing(mixing: Mixing, weights: Weights, prefix: str, names: Names) -> None:
     if f"{prefix}weight" in weights:
-        matrix = weights[f"{prefix}weight"].double()
-        permutation, lower, upper = torch.linalg.lu(matrix)
-        diagonal = upper.diagonal()
-        sign, log_diagonal = diagonal.sign(), diagonal.abs().log()
-    else:
-        permutation, sign = weights[f"{prefix}p"], weights[f"{prefix}sign_s"]
-        lower, upper = weights[f"{prefix}{names.lower}"], weights[f"{prefix}{names.upper}"]
-        log_diagonal = weights[f"{prefix}log_s"]
-    mixing.permutation.copy_(permutation)
-    mixing.sign.copy_(sign)
-    mixing.lower.copy_(lower.tril(-1))
-    mixing.upper.copy_(upper.triu(1))
-    mixing.log_diagonal.copy_(log_diagonal)
+        mixing.take(weights[f"{prefix}weight"])
+        return
+    mixing.permutation.copy_(weights[f"{prefix}p"])
+    mixing.sign.copy_(weights[f"{prefix}sign_s"])
+    mixing.lower.copy_(weights[f"{prefix}{names.lower}"].tril(-1))
+    mixing.upper.copy_(weights[f"{prefix}{names.upper}"].triu(1))
+    mixing.log_diagonal.copy_(weights[f"{prefix}log_s"])
 
 
 def _copy_zero(

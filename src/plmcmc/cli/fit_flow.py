@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from plmcmc import __version__
 from plmcmc.chains import described
@@ -137,6 +138,7 @@ def _trained(flow: Preprocessed, images: Images, arguments: Namespace, checkpoin
         weight_decay=0.0,
         noise=0.0,
         precision=arguments.precision,
+        augment=_mirrored if arguments.mirror else None,
         held_out=arguments.held_out,
         patience=arguments.patience,
         random_state=arguments.seed,
@@ -144,9 +146,15 @@ def _trained(flow: Preprocessed, images: Images, arguments: Namespace, checkpoin
     )
 
 
+def _mirrored(images: Tensor, source: torch.Generator) -> Tensor:
+    """Return images, each turned left to right or not."""
+    turned = torch.rand(len(images), generator=source, device=source.device).to(images.device) < 0.5
+    return torch.where(turned[:, None, None, None], images.flip(2), images)
+
+
 def _identity(arguments: Namespace, size: dict[str, int | str], images: Images) -> dict:
     options = ("flow", "bits", "epochs", "batch_size", "learning_rate", "held_out", "patience")
-    options += ("precision", "seed", "device")
+    options += ("precision", "mirror", "seed", "device")
     return {
         "command": "fit-flow",
         "plmcmc": __version__,

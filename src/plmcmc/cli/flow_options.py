@@ -32,6 +32,7 @@ def add_fit_flow(commands: Commands) -> None:
     add("--flow", choices=("glow", "nice"), default="glow", help="its family (%(default)s)")
     _add_size(command)
     _add_training(command)
+    _add_mirror(command)
     add("--bits", type=int, default=8, help="of each value; fewer are easier (%(default)s)")
     add("--first", type=int, metavar="N", help="images to take of DATA (default: all)")
     add("--test", metavar="DATA", help="images to report the bits a value of, after training")
@@ -70,6 +71,14 @@ def _add_training(command: argparse.ArgumentParser) -> None:
         choices=("float32", "bfloat16"),
         default="float32",
         help="that networks compute in while training; bfloat16 is faster on a GPU (%(default)s)",
+    )
+
+
+def _add_mirror(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--mirror",
+        action="store_true",
+        help="learn from images turned left to right, too; not for letters and digits",
     )
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, logsigmoid, relu
+from torch.nn.functional import conv2d, linear, logsigmoid, relu
 
 from plmcmc.flows.base import total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # Against dividing by the deviation of a channel that is constant in the first batch.
 LEAST_DEVIATION = 1e-6
@@ -64,9 +64,26 @@ class Map(NamedTuple):
     bias: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Apply it, in full precision: what it loses could not be undone."""
+        """Apply it, in full precision: what it loses could not be undone.
+
+        As a matrix product, since on a GPU a convolution would be rounded (TF32).
+        """
         with torch.autocast(x.device.type, enabled=False):
-            return conv2d(x, self.weight[:, :, None, None].to(x.dtype), self.bias.to(x.dtype))
+            return linear(x.movedim(1, -1), self.weight, self.bias).movedim(-1, 1)
+
+
+class _Known(NamedTuple):
+    """What a mixing does to a pixel."""
+
+    map: Map
+    log_det: Tensor
+
+
+def _trackable(weight: Tensor) -> bool:
+    """Return whether a weight tells when it changes, and nobody wants its slope."""
+    if type(weight) is not nn.Parameter or weight.is_inference():
+        return False
+    return not (weight.requires_grad and torch.is_grad_enabled())
 
 
 class Mixing(nn.Module):
@@ -75,34 +92,52 @@ class Mixing(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.norm = Norm(channels)
-        rotation = torch.linalg.qr(torch.randn(channels, channels, dtype=torch.float64)).Q
-        permutation, lower, upper = torch.linalg.lu(rotation)
-        diagonal = upper.diagonal()
         self.permutation: Tensor
         self.sign: Tensor
-        self.register_buffer("permutation", permutation.float())
-        self.register_buffer("sign", diagonal.sign().float())
-        self.lower = nn.Parameter(lower.tril(-1).float())
-        self.upper = nn.Parameter(upper.triu(1).float())
-        self.log_diagonal = nn.Parameter(diagonal.abs().log().float())
+        self.register_buffer("permutation", torch.eye(channels))
+        self.register_buffer("sign", torch.ones(channels))
+        self.lower = nn.Parameter(torch.zeros(channels, channels))
+        self.upper = nn.Parameter(torch.zeros(channels, channels))
+        self.log_diagonal = nn.Parameter(torch.zeros(channels))
+        self.take(torch.linalg.qr(torch.randn(channels, channels, dtype=torch.float64)).Q)
+        self._kept: dict[str, tuple[object, _Known]] = {}
+
+    @torch.no_grad()
+    def take(self, matrix: Tensor) -> None:
+        """Mix by this matrix from now on."""
+        permutation, lower, upper = torch.linalg.lu(matrix.double())
+        diagonal = upper.diagonal()
+        self.permutation.copy_(permutation)
+        self.sign.copy_(diagonal.sign())
+        self.lower.copy_(lower.tril(-1))
+        self.upper.copy_(upper.triu(1))
+        self.log_diagonal.copy_(diagonal.abs().log())
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return mixed channels and the log-determinant, the same for every row."""
         self.norm.meet(x)
-        lower, upper = self._factors()
-        weight = self.permutation.double() @ lower @ upper
-        scale, bias = self.norm.log_scale.double().exp(), self.norm.bias.double()
-        return Map(weight * scale, weight @ (scale * bias))(x), self._log_det(x)
+        known = self._known("to_latent", x.dtype, self._map)
+        return known.map(x), known.log_det * (x.shape[2] * x.shape[3])
 
     def to_data(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the channels as they were."""
+        known = self._known("to_data", y.dtype, self._back)
+        return known.map(y), -known.log_det * (y.shape[2] * y.shape[3])
+
+    def _map(self) -> Map:
+        lower, upper = self._factors()
+        weight = self.permutation.double() @ lower @ upper
+        scale, bias = self.norm.log_scale.double().exp(), self.norm.bias.double()
+        return Map(weight * scale, weight @ (scale * bias))
+
+    def _back(self) -> Map:
         lower, upper = self._factors()
         back = torch.linalg.solve_triangular(
             lower, self.permutation.double().mT, upper=False, unitriangular=True
         )
         weight = torch.linalg.solve_triangular(upper, back, upper=True)
         scale, bias = self.norm.log_scale.double().exp(), self.norm.bias.double()
-        return Map(weight / scale[:, None], -bias)(y), -self._log_det(y)
+        return Map(weight / scale[:, None], -bias)
 
     def _factors(self) -> tuple[Tensor, Tensor]:
         """Return the triangular factors in float64: the inverse must undo the map."""
@@ -110,9 +145,20 @@ class Mixing(nn.Module):
         diagonal = self.sign.double() * self.log_diagonal.double().exp()
         return lower + torch.eye(len(lower), device=lower.device), upper + diagonal.diag()
 
-    def _log_det(self, x: Tensor) -> Tensor:
-        of_a_pixel = total(self.norm.log_scale) + total(self.log_diagonal)
-        return of_a_pixel * (x.shape[2] * x.shape[3])
+    def _known(self, way: str, dtype: torch.dtype, find: Callable[[], Map]) -> _Known:
+        """Return a map and its volume; kept while nobody trains, until the weights change."""
+        weights = (self.lower, self.upper, self.log_diagonal, *self.norm.parameters())
+        keep = all(_trackable(weight) for weight in weights)
+        told = (*weights, self.permutation, self.sign)
+        now = (dtype, *((own.data_ptr(), own._version) for own in told)) if keep else None
+        kept = self._kept.get(way)
+        if kept is not None and kept[0] == now:
+            return kept[1]
+        weight, bias = find()
+        log_det = total(self.norm.log_scale) + total(self.log_diagonal)
+        known = _Known(Map(weight.to(dtype), bias.to(dtype)), log_det)
+        self._kept |= {way: (now, known)} if keep else {}
+        return known
 
 
 class NormedConvolution(nn.Module):

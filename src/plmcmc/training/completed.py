@@ -17,6 +17,7 @@ from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior import Conditional, ConvergenceWarning, Method, condition, methods
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.rng import Block, Streams
+from plmcmc.training.ascent import Ascent
 from plmcmc.training.epoch import TrainingError
 from plmcmc.training.fit import parameters_of
 from plmcmc.training.maximise import maximise
@@ -62,6 +63,7 @@ class CompletedEpoch:
         self.flow, self.data, self.schedule, self.seed = flow, data, schedule, seed
         self.inner: Any = flow.flow if isinstance(flow, Preprocessed) else flow
         self.optimizer = schedule.optimizer_of(parameters_of(flow))
+        self.ascent = Ascent(self.inner, self.optimizer, clip=schedule.clip)
         self.range = observed_range(data)
         # Rows with nothing missing are their own completion.
         self.holed = (~data.observed).flatten(1).any(1).nonzero().flatten()
@@ -113,10 +115,8 @@ class CompletedEpoch:
         log_det = torch.zeros((), dtype=torch.float64)
         if isinstance(self.flow, Preprocessed):
             completed, log_det = self.flow.prepare(completed, source)
-        size, clip = self.schedule.batch_size, self.schedule.clip
-        loss = maximise(
-            self.inner, completed, self.optimizer, batch_size=size, generator=source, clip=clip
-        )
+        size = self.schedule.batch_size
+        loss = maximise(self.ascent, completed, batch_size=size, generator=source)
         found = float(loss) - float(log_det.mean())
         if not math.isfinite(found):
             raise TrainingError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from plmcmc.flows import Preprocessed, log_prob
 from plmcmc.rng import Streams
+from plmcmc.training.ascent import Ascent
 from plmcmc.training.maximise import maximise
 from plmcmc.training.moments import moments_of
 
@@ -20,6 +21,9 @@ GRADIENT_CLIP = 10.0
 SCORED = 2**22
 # Batches that norms take together as their first.
 MET = 4
+
+
+Augment = Callable[[Tensor, Generator], Tensor]
 
 
 class TrainingError(ValueError):
@@ -64,6 +68,7 @@ class Epoch:
         batch_size: rows per gradient step.
         noise: deviation of the noise added to the rows the inner flow sees.
         precision: dtype that networks compute in while training; weights stay as they are.
+        augment: changes the rows at random before every epoch.
     """
 
     def __init__(
@@ -77,12 +82,14 @@ class Epoch:
         batch_size: int,
         noise: float,
         precision: torch.dtype = torch.float32,
+        augment: Augment | None = None,
     ) -> None:
         self.flow, self.train, self.held_out = flow, train, held_out
         self.inner: Any = flow.flow if isinstance(flow, Preprocessed) else flow
-        self.optimizer, self.rate = optimizer, optimizer.param_groups[0]["lr"]
+        self.optimizer, self.rate = optimizer, float(optimizer.param_groups[0]["lr"])
         self.epochs, self.batch_size, self.noise = epochs, batch_size, noise
-        self.precision = precision
+        self.augment = augment
+        self.ascent = Ascent(self.inner, optimizer, clip=GRADIENT_CLIP, precision=precision)
         self.best = _copied(self.inner)
         self.history = torch.zeros(epochs, 2, dtype=torch.float64)
 
@@ -121,15 +128,14 @@ class Epoch:
 
     def _train(self, source: Generator, epoch: int) -> float:
         self.inner.train()
-        x, log_det = self._prepared(self.train, source)
+        rows = self.train if self.augment is None else self.augment(self.train, source)
+        x, log_det = self._prepared(rows, source)
         if not bool(getattr(self.inner, "met", True)):
             # Its norms are to begin where the data are.
             some = torch.randperm(len(x), generator=source, device=source.device)
             self.inner.meet(x[some[: MET * self.batch_size].to(x.device)])
-        options = {"batch_size": self.batch_size, "noise": self.noise, "clip": GRADIENT_CLIP}
-        low = self.precision != torch.float32
-        with torch.autocast(x.device.type, self.precision if low else None, enabled=low):
-            loss = maximise(self.inner, x, self.optimizer, generator=source, **options)
+        options = {"batch_size": self.batch_size, "noise": self.noise}
+        loss = maximise(self.ascent, x, generator=source, **options)
         score = float(log_det.mean() - loss)
         if not math.isfinite(score):
             raise TrainingError(
@@ -159,7 +165,11 @@ class Epoch:
 
     def _set_rate(self, rate: float) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            # In place where it is a tensor: a captured step reads it there.
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
 
 
 def _copied(module: nn.Module) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from plmcmc.chains import Checkpoint, fingerprint, progress_bar, resumed_seed, r
 from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import ContextualFlow, Dequantise, Flow, Preprocessed, home, sample
 from plmcmc.rng import RandomState, Streams, generator
-from plmcmc.training.epoch import Epoch, EpochInfo, EpochState, TrainingError
+from plmcmc.training.epoch import Augment, Epoch, EpochInfo, EpochState, TrainingError
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -46,6 +46,7 @@ def fit_flow(
     weight_decay: float = 1e-4,
     noise: float = 0.05,
     precision: str = "float32",
+    augment: Augment | None = None,
     held_out: float = 0.1,
     patience: int = 20,
     random_state: RandomState = None,
@@ -69,6 +70,8 @@ def fit_flow(
             whitening, one unit is one standard deviation of a column.
         precision: `"bfloat16"` lets networks compute in less, faster on a GPU; weights and
             held-out likelihoods stay in the flow's own.
+        augment: `augment(rows, generator) -> rows` changes training rows at random before every
+            epoch: mirrored images, say.
         held_out: share of the rows to stop by; 0 trains for all epochs.
         patience: epochs without a better held-out likelihood before stopping.
         random_state: seed of the split, the shuffling and the noise.
@@ -89,11 +92,12 @@ def fit_flow(
     if precision not in PRECISIONS:
         raise TrainingError(f"precision must be one of {list(PRECISIONS)}; got {precision!r}")
     seed = resumed_seed(checkpoint, random_state)
-    optimizer = AdamW(parameters_of(flow), lr=learning_rate, weight_decay=weight_decay)
+    optimizer = _optimizer(parameters_of(flow), learning_rate, weight_decay)
     train, judge = _split(flow, x, held_out, seed)
     settings = {"epochs": epochs, "batch_size": batch_size, "noise": noise}
-    epoch = Epoch(flow, train, judge, optimizer, **settings, precision=PRECISIONS[precision])
-    settings |= {"precision": precision}
+    options = {"precision": PRECISIONS[precision], "augment": augment}
+    epoch = Epoch(flow, train, judge, optimizer, **settings, **options)
+    settings |= {"precision": precision, "augment": getattr(augment, "__name__", augment)}
     settings |= {"learning_rate": learning_rate, "weight_decay": weight_decay}
     settings |= {"held_out": held_out, "patience": patience, "seed": seed}
     identity = {key: str(value) for key, value in settings.items()}
@@ -145,6 +149,15 @@ def parameters_of(flow: Any) -> list[nn.Parameter]:
     if not any(parameter.requires_grad for parameter in parameters):
         raise TrainingError(f"{type(inner).__name__} has no parameters to train")
     return parameters
+
+
+def _optimizer(parameters: list[nn.Parameter], rate: float, decay: float) -> AdamW:
+    """Return AdamW; on a GPU, one whose steps can be captured, with a rate that can change."""
+    where = parameters[0].device
+    if where.type != "cuda":
+        return AdamW(parameters, lr=rate, weight_decay=decay)
+    lr = torch.tensor(rate, device=where)
+    return AdamW(parameters, lr=lr, weight_decay=decay, capturable=True)
 
 
 def _split(flow: Any, x: Any, held_out: float, seed: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,85 @@
+"""One step up the likelihood of a batch; a GPU replays it, since launching costs it more."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from plmcmc.flows import Flow, log_prob
+
+# Steps that are run before one is captured: by then all that is allocated once is.
+FIRST = 3
+
+
+class Ascent:
+    """Steps an optimizer by batches of rows.
+
+    On a GPU, batches of the first one's shape are stepped by a captured graph, if the flow can be
+    captured; the optimizer must then be `capturable`. Others are stepped as they are.
+
+    Args:
+        flow: the flow whose parameters `optimizer` holds.
+        optimizer: any torch optimizer.
+        clip: largest norm of a gradient.
+        precision: dtype that networks compute in; weights stay as they are.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        optimizer: Optimizer,
+        *,
+        clip: float | None = None,
+        precision: torch.dtype = torch.float32,
+    ) -> None:
+        self.flow, self.optimizer, self.clip, self.precision = flow, optimizer, clip, precision
+        self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self.capturable = all(group.get("capturable", False) for group in optimizer.param_groups)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.taken = 0
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """Step once and return the loss: minus the mean log-likelihood, before the step."""
+        if self.graph is not None and batch.shape == self.batch.shape:
+            self.batch.copy_(batch)
+            self.graph.replay()
+            return self.loss.clone()
+        if self.taken == 0:
+            self.shape = batch.shape
+        self.taken += batch.shape == self.shape
+        if self.capturable and batch.is_cuda and self.taken == FIRST:
+            return self._captured(batch)
+        return self._step(batch)
+
+    def _step(self, batch: Tensor) -> Tensor:
+        self.optimizer.zero_grad(set_to_none=True)
+        low = self.precision != torch.float32
+        # Without a cache: a graph must cast the weights of its own step.
+        options = {"enabled": low, "cache_enabled": False}
+        with torch.enable_grad():
+            with torch.autocast(batch.device.type, self.precision if low else None, **options):
+                loss = -log_prob(self.flow, batch).mean()
+            loss.backward()
+        if self.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        self.optimizer.step()
+        return loss.detach()
+
+    def _captured(self, batch: Tensor) -> Tensor:
+        """Step once, and capture the step."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            loss = self._step(batch)
+        torch.cuda.current_stream().wait_stream(stream)
+        self.batch, graph = batch.clone(), torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self.loss = self._step(self.batch)
+        # A flow that waits for the device, or asks it something, cannot be captured.
+        except RuntimeError:
+            self.capturable = False
+            return loss
+        self.graph = graph
+        return loss
