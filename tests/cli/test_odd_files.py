@@ -27,25 +27,25 @@ def test_another_separator_is_named(mark, suffix, numbers, tmp_path, capsys):
     assert not (tmp_path / f"b.{suffix}").exists()
 
 
-def test_dates_as_spreadsheets_write_them_pass_through(numbers, tmp_path, capsys):
-    numbers["when"] = [f"{1 + n % 28}/01/2020" for n in range(ROWS)]
-    numbers.loc[3, "when"] = None
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        # As spreadsheets write them.
+        ("dates", [f"{1 + n % 28}/01/2020" for n in range(ROWS)]),
+        # Nearly all of their own.
+        ("free text", [f"word {n}" for n in range(ROWS)]),
+    ],
+)
+def test_what_is_no_level_passes_through(reason, words, numbers, tmp_path, capsys):
+    numbers["words"] = words
+    numbers.loc[3, "words"] = None
     numbers.loc[5, "y"] = None
     numbers.to_csv(tmp_path / "a.csv", index=False)
     assert run("impute", tmp_path / "a.csv", "-o", tmp_path / "b.csv", "--effort", "fast") == 0
-    assert "dates" in capsys.readouterr().out
+    assert reason in capsys.readouterr().out
     found = pd.read_csv(tmp_path / "b.csv")
     assert found["y"].notna().all()
-    assert found["when"].isna().sum() == 1
-
-
-def test_words_nearly_all_of_their_own_are_free_text(numbers, tmp_path, capsys):
-    numbers["note"] = [f"word {n}" for n in range(ROWS)]
-    numbers.loc[3, "note"] = None
-    numbers.loc[5, "y"] = None
-    numbers.to_csv(tmp_path / "a.csv", index=False)
-    assert run("impute", tmp_path / "a.csv", "-o", tmp_path / "b.csv", "--effort", "fast") == 0
-    assert "free text" in capsys.readouterr().out
+    assert found["words"].isna().sum() == 1
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
