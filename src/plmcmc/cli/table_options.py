@@ -120,14 +120,11 @@ def _add_fitting(command: argparse.ArgumentParser, seed: str) -> None:
     add(
         "--effort",
         choices=EFFORTS,
-        help="how much work to put in: fast takes half the time of default or less, thorough "
-        "some ten times as long, for what matters or does not converge (default: default)",
+        help="how much work to put in: fast takes half the time of default or less; thorough "
+        "trains twice as many flows, each twice as deep, and runs longer chains, for what matters "
+        "or does not converge (default: default)",
     )
-    add(
-        "--device",
-        default="cpu",
-        help="where to work, such as cuda: worth it for large tables (default: cpu)",
-    )
+    add("--device", default="cpu", help="where to work, such as cuda (default: cpu)")
     add(
         "--na-values",
         nargs="+",
