@@ -166,6 +166,10 @@ def test_what_was_read_keeps_a_flows_promises(saved):
     assert check_flow(flow, images()).skipped == ()
 
 
+def test_what_was_read_is_not_normed_again(saved):
+    assert load_glow(saved(checkpoint("y0ast"))).flow.met
+
+
 def test_prefixes_of_parallel_training_are_dropped(saved):
     weights = checkpoint("y0ast")
     plain, wrapped = (

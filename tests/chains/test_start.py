@@ -6,9 +6,10 @@ import torch
 from scipy.stats import norm
 
 import plmcmc
+from flow_cases import shaken
 from plmcmc.chains import FromObserved, Given, Unconditional
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import Linear
+from plmcmc.flows import Absolute, Glow, Linear
 from plmcmc.rng import Streams
 from toys import DEVIATIONS, Watched, correlated, quiet
 
@@ -39,6 +40,12 @@ class TestUnconditional:
         off = np.abs(y.mean(0) - flow.shift.detach().numpy()) / (scale / np.sqrt(self.ROWS))
         spread = np.abs(y.std(0) - scale) / (scale / np.sqrt(2 * self.ROWS))
         assert np.maximum(off, spread).max() < DEVIATIONS
+
+    def test_latents_without_a_centre_are_cooled_about_their_own(self):
+        glow = shaken(Glow((1, 4, 4), levels=2, steps=1, width=4, random_state=0), 0.2).eval()
+        data = Incomplete(torch.zeros(8, 1, 4, 4), torch.zeros(8, 1, 4, 4).bool())
+        cooled = (Unconditional(0.5)(chart, data, streams(8)) for chart in (glow, Absolute(glow)))
+        torch.testing.assert_close(*cooled)
 
     def test_projected_puts_the_observed_values_in(self):
         data, flow = half_seen(20, 3), correlated()

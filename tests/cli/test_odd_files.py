@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plmcmc.cli.tables.kinds import numbers_of
 from table_files import run
 
 ROWS = 60
@@ -60,6 +61,11 @@ def test_a_number_marks_holes_however_it_is_written(suffix, numbers, tmp_path):
     found = (pd.read_csv if suffix == "csv" else pd.read_parquet)(out)
     assert (found[["y", "k"]] > -100).all(axis=None)
     pd.testing.assert_frame_equal(found.loc[13:], numbers.loc[13:], check_dtype=False)
+
+
+def test_marks_that_are_numbers_in_any_spelling():
+    words = ["NA", "nan", "9-9", "1,5", ""]
+    assert numbers_of(["-999", " 9.5 ", "1e3", ".5", *words]) == {-999.0, 9.5, 1000.0, 0.5}
 
 
 def test_tables_of_a_job_with_more_draws_are_pointed_out(numbers, tmp_path, capsys):

@@ -104,3 +104,11 @@ def test_discrete_columns_never_hold_what_was_not_seen():
 def test_columns_that_cannot_be(values, kind, message):
     with pytest.raises(DataError, match=message):
         Schema.of(np.array(values)[:, None], ["c"], [kind], [None])
+
+
+def test_a_continuous_value_never_seen_stays_between_its_neighbours():
+    values = np.array([[0.0], [1.0], [4.0]])
+    column = Schema.of(values, ["x"], ["continuous"], [None])
+    seen, between = column.regions(values).low, column.regions(np.array([[2.0]])).low
+    # A third of the way from 1 to 4.
+    assert between[0, 0] == pytest.approx((2 * seen[1, 0] + seen[2, 0]) / 3)

@@ -234,6 +234,17 @@ def test_one_draw_may_be_any_members(fitted):
     assert 30 < (imputer.transform(x)[:100, 1] > 2.0).sum() < 70
 
 
+def test_draws_are_the_same_for_any_chunk(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    x[:, 1][:190] = np.nan
+    imputer = FlowImputer(TINY, random_state=0).fit(x)
+    for ask in (lambda: imputer.sample(x, 1), lambda: np.stack(imputer.complete(x, 3))):
+        monkeypatch.setattr(sampling, "CPU_ROWS", 256)
+        whole = ask()
+        monkeypatch.setattr(sampling, "CPU_ROWS", 64)
+        np.testing.assert_array_equal(ask(), whole)
+
+
 @pytest.mark.parametrize("number", [0, -1, 2.5, "two", None])
 def test_numbers_of_draws_that_are_none(fitted, number):
     imputer, table, _ = fitted

@@ -1,11 +1,11 @@
-"""Means: control variates take noise off, and leave nothing else."""
+"""Means: control variates take noise off, and leave nothing else. Medians: of all draws."""
 
 import numpy as np
 import pytest
 
 from plmcmc.data import Schema
 from plmcmc.imputation.layout import Layout
-from plmcmc.imputation.reduce import Mean
+from plmcmc.imputation.reduce import Mean, Median
 from plmcmc.imputation.sampling import Shown
 
 ROWS, PLACES, STATES = 200, 4, 10
@@ -57,3 +57,32 @@ def test_levels_in_order_are_rounded_to_the_nearest():
     drawn = np.array([[[1.0, 0.0, 2.0]] * 3 + [[2.0, 1.0, 2.0]] * 7])
     mean.watch(Shown(slice(0, 1), 0, drawn, np.zeros((1, 10, 3))))
     assert mean.table().tolist() == [[2.0, 1.0, 2.0]]
+
+
+def skewed_states(seed=0):
+    """Draws whose logarithm is standard normal: their median is 1, their mean 1.65."""
+    for shown in normal_states(seed):
+        noise = -shown.slopes
+        yield shown._replace(tables=np.exp(noise))
+
+
+def medians(states):
+    median = Median(Layout.of(np.zeros((9, 2))), ROWS, STATES)
+    for shown in states:
+        median.watch(shown)
+    return median.table()
+
+
+def test_the_median_is_of_all_states_and_chains():
+    found = medians(skewed_states())
+    # Of n draws, the median of a log has an error of sqrt(pi / 2 n).
+    error = np.sqrt(np.pi / (2 * STATES * PLACES))
+    logs = np.log(found)
+    assert np.abs(logs.mean(0)).max() < 4 * error / ROWS**0.5
+    assert logs.std() == pytest.approx(error, rel=0.15)
+
+
+def test_medians_of_rows_that_come_again_are_of_the_last_time():
+    states = list(skewed_states())
+    other = list(skewed_states(seed=1))
+    assert (medians(other[:4] + states) == medians(states)).all()
