@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
+from torch.autograd.graph import increment_version
 from torch.optim import Optimizer
 
 from plmcmc.flows import Flow, log_prob
 
 # Steps that are run before one is captured: by then all that is allocated once is.
 FIRST = 3
+
+
+class CaptureWarning(UserWarning):
+    """A GPU is used in a slower way than it could be."""
 
 
 class Ascent:
@@ -44,6 +51,9 @@ class Ascent:
         if self.graph is not None and batch.shape == self.batch.shape:
             self.batch.copy_(batch)
             self.graph.replay()
+            for parameter in self.parameters:
+                # A replay changes them unseen, and what was worked out from them may be kept.
+                increment_version(parameter)
             return self.loss.clone()
         if self.taken == 0:
             self.shape = batch.shape
@@ -77,9 +87,14 @@ class Ascent:
         try:
             with torch.cuda.graph(graph):
                 self.loss = self._step(self.batch)
-        # A flow that waits for the device, or asks it something, cannot be captured.
-        except RuntimeError:
+        except RuntimeError as error:
+            # A flow that waits for the device, or asks it something.
             self.capturable = False
+            warnings.warn(
+                f"training steps cannot be captured, and are launched one by one ({error!s:.200})",
+                CaptureWarning,
+                stacklevel=2,
+            )
             return loss
         self.graph = graph
         return loss

@@ -19,6 +19,8 @@ from plmcmc.training.moments import moments_of
 GRADIENT_CLIP = 10.0
 # Numbers in the held-out rows that are scored at once.
 SCORED = 2**22
+# Share of the rate that training begins with; after one epoch it is whole.
+LEAST_RATE = 0.02
 # Batches that norms take together as their first.
 MET = 4
 
@@ -63,7 +65,8 @@ class Epoch:
         flow: the flow; of a `Preprocessed` one, the inner flow is trained.
         train: rows to train on.
         held_out: rows to judge by; may be none.
-        optimizer: holds the inner flow's parameters; its rate follows a cosine over `epochs`.
+        optimizer: holds the inner flow's parameters; its rate grows for one epoch and follows
+            a cosine over `epochs`.
         epochs: how many there will be at most.
         batch_size: rows per gradient step.
         noise: deviation of the noise added to the rows the inner flow sees.
@@ -97,7 +100,6 @@ class Epoch:
         """Run one epoch."""
         source = streams.generators[0]
         done = int(state.epoch)
-        self._set_rate(self.rate * 0.5 * (1 + math.cos(math.pi * done / self.epochs)))
         info = EpochInfo(self._train(source, done + 1), self._score(source))
         self.history[done] = torch.tensor(info, dtype=torch.float64)
         # With nothing held out the last epoch is the best. A NaN is never better.
@@ -135,6 +137,7 @@ class Epoch:
             some = torch.randperm(len(x), generator=source, device=source.device)
             self.inner.meet(x[some[: MET * self.batch_size].to(x.device)])
         options = {"batch_size": self.batch_size, "noise": self.noise}
+        options |= {"before": lambda share: self._set_rate(epoch - 1 + share)}
         loss = maximise(self.ascent, x, generator=source, **options)
         score = float(log_det.mean() - loss)
         if not math.isfinite(score):
@@ -163,7 +166,10 @@ class Epoch:
             return self.flow.prepare(x, source)
         return x, torch.zeros(len(x), dtype=torch.float64, device=x.device)
 
-    def _set_rate(self, rate: float) -> None:
+    def _set_rate(self, done: float) -> None:
+        """Set the rate after so many epochs: it grows at first, since deep flows would leap."""
+        falling = 0.5 * (1 + math.cos(math.pi * done / self.epochs))
+        rate = self.rate * falling * min(1.0, LEAST_RATE + done)
         for group in self.optimizer.param_groups:
             # In place where it is a tensor: a captured step reads it there.
             if isinstance(group["lr"], Tensor):

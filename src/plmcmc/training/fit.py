@@ -64,7 +64,8 @@ def fit_flow(
         x: `(rows, *event)`, complete and finite.
         epochs: passes over the data at most.
         batch_size: rows per step.
-        learning_rate: of AdamW, falling to nothing over `epochs` along a cosine.
+        learning_rate: of AdamW, reached within one epoch, falling to nothing over `epochs` along a
+            cosine.
         weight_decay: of AdamW.
         noise: deviation of the noise added to each row, in the flow's own units: behind
             whitening, one unit is one standard deviation of a column.

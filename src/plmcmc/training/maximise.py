@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Generator, Tensor
 
@@ -9,7 +11,13 @@ from plmcmc.training.ascent import Ascent
 
 
 def maximise(
-    ascent: Ascent, x: Tensor, *, batch_size: int, generator: Generator, noise: float = 0.0
+    ascent: Ascent,
+    x: Tensor,
+    *,
+    batch_size: int,
+    generator: Generator,
+    noise: float = 0.0,
+    before: Callable[[float], None] | None = None,
 ) -> Tensor:
     """Run one epoch over `x` and return the mean loss (minus log-likelihood per row).
 
@@ -19,10 +27,13 @@ def maximise(
         batch_size: rows per step.
         generator: shuffles the rows, and draws the noise.
         noise: deviation of Gaussian noise added to the rows afresh, a regulariser.
+        before: told before each step what share of the epoch is over.
     """
     order = torch.randperm(len(x), generator=generator, device=generator.device).to(x.device)
     total = torch.zeros((), dtype=torch.float64, device=x.device)
-    for rows in order.split(batch_size):
+    for done, rows in enumerate(order.split(batch_size)):
+        if before is not None:
+            before(done * batch_size / len(x))
         batch = x[rows]
         if noise > 0:
             fresh = torch.randn(
