@@ -57,7 +57,9 @@ class Ascent:
             return self.loss.clone()
         if self.taken == 0:
             self.shape = batch.shape
-        self.taken += batch.shape == self.shape
+        if batch.shape != self.shape:
+            return self._step(batch)
+        self.taken += 1
         if self.capturable and batch.is_cuda and self.taken == FIRST:
             return self._captured(batch)
         return self._step(batch)
