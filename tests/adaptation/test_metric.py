@@ -10,6 +10,7 @@ from plmcmc.adaptation.metric import (
     frame_of_covariance,
     frame_of_precision,
     pullback,
+    pullback_of_one,
     widened,
 )
 from plmcmc.flows import Linear, RealNVP
@@ -48,6 +49,15 @@ def test_it_is_the_jacobian_s_square_averaged_over_chains():
             part = full[:, places]
             expected += part.T @ (weights[:, None] * part) / 2
         torch.testing.assert_close(found[row], expected)
+
+
+@pytest.mark.parametrize("chains", [1, 2, 3, 12])
+def test_dealt_out_among_chains_it_is_that_of_the_first_one(chains):
+    flow = shaken(RealNVP(5, width=16, random_state=0), 0.7)
+    begun = begin(flow, rows=12)
+    holes = Holes.of(begun.data.observed[::chains], 5)
+    found = pullback_of_one(encoder(flow), begun.truth, holes)
+    torch.testing.assert_close(found, pullback(encoder(flow), begun.truth[::chains], holes))
 
 
 def test_without_forward_mode_finite_differences_serve_and_it_says_so():

@@ -7,12 +7,14 @@ precision of the conditional for a linear flow with normal latents, and a very g
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from plmcmc.flows import replayed
 from plmcmc.kernels import Frame, Holes
 
 Whitened = Callable[[Tensor], Tensor]
@@ -37,26 +39,59 @@ def pullback(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
     """
     rows, width = holes.places.shape
     chains = len(y) // rows
-    columns, product = [], _product
-    for hole in range(width):
-        place = holes.places[:, hole].repeat_interleave(chains)[:, None]
-        tangent = torch.zeros_like(y).flatten(1).scatter_(1, place, 1.0).reshape(y.shape)
-        try:
-            column = product(whitened, y, tangent)
-        # Forward mode raises the one or the other, by what it lacks for a flow's operation.
-        except (NotImplementedError, RuntimeError) as error:
-            if product is _difference or isinstance(error, torch.OutOfMemoryError):
-                raise
-            _warn_of_differences(error)
-            product = _difference
-            column = product(whitened, y, tangent)
-        columns.append(column.flatten(1))
-    jacobian = torch.stack(columns, 2)
-    del columns
-    # A chain that overflowed has nothing to say.
-    jacobian.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
-    stacked = jacobian.reshape(rows, -1, width)
+    columns = _columns(whitened, y, (place.repeat_interleave(chains) for place in holes.places.T))
+    # `(rows, chains * latents, holes)`: all points of a row count alike.
+    stacked = torch.stack(columns, 2).reshape(rows, -1, width)
     return (stacked.mT @ stacked).double() / chains
+
+
+def pullback_of_one(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
+    """Return `G` at one point of each row, its columns dealt out among the row's chains.
+
+    Costs one forward-mode product per hole *and row*: a chain's share is its part of the holes.
+
+    Args:
+        whitened: as for `pullback`.
+        y: positions; the first chain's are looked at.
+        holes: where they move.
+    """
+    rows, width = holes.places.shape
+    chains = len(y) // rows
+    point = y[::chains].repeat_interleave(chains, 0)
+    # Hands of one hole for each chain; the last is filled up with the last hole.
+    short = -width % chains
+    dealt = torch.cat([holes.places, holes.places[:, -1:].expand(-1, short)], 1)
+    hands = dealt.unflatten(1, (-1, chains)).transpose(0, 1).flatten(1)
+    columns = _columns(whitened, point, hands)
+    # `(rows, latents, hands * chains)`
+    jacobian = torch.stack([column.unflatten(0, (rows, chains)) for column in columns], 1)
+    jacobian = jacobian.flatten(1, 2)[:, :width]
+    return (jacobian @ jacobian.mT).double()
+
+
+def _columns(whitened: Whitened, y: Tensor, places: Iterable[Tensor]) -> list[Tensor]:
+    """Return the derivative of each position's latents by one of its entries, list by list."""
+    columns, slope = [], None
+    for place in places:
+        tangent = torch.zeros_like(y).flatten(1)
+        tangent = tangent.scatter_(1, place[:, None], 1.0).reshape(y.shape)
+        slope = slope or replayed(partial(_way(whitened, y, tangent), whitened, y), tangent)
+        # A chain that overflowed has nothing to say.
+        columns.append(slope(tangent).flatten(1).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0))
+    return columns
+
+
+def _way(whitened: Whitened, y: Tensor, tangent: Tensor) -> Callable[..., Tensor]:
+    """Return how to differentiate this function: forward mode if it can, else differences."""
+    try:
+        _product(whitened, y, tangent)
+    # Forward mode raises the one or the other, by what it lacks for a flow's operation.
+    except (NotImplementedError, RuntimeError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        _warn_of_differences(error)
+        return _difference
+    return _product
 
 
 def _product(whitened: Whitened, y: Tensor, tangent: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from plmcmc.adaptation.metric import (
     frame_of_covariance,
     frame_of_precision,
     pullback,
+    pullback_of_one,
     widened,
 )
 from plmcmc.adaptation.pool import Pool
@@ -49,6 +50,8 @@ class Warmup:
         acceptance: mean acceptance probability that step sizes aim at.
         trajectory: angle that a trajectory turns through; a quarter turn forgets a Gaussian.
         most_turns: longest trajectory allowed, in turns.
+        most_pooled: holes up to which the metric is averaged over a row's chains; of more it is
+            taken at one of them, and the chains share the work.
         jumps: mix in jumps across the region that a row's chains have found.
         widening: how much wider than the chains' spread jumps are drawn.
     """
@@ -59,6 +62,7 @@ class Warmup:
     acceptance: float = 0.65
     trajectory: float = 2.2
     most_turns: int = 40
+    most_pooled: int = 512
     jumps: bool = True
     widening: float = 1.3
 
@@ -98,9 +102,12 @@ class Warmup:
         for index, length in enumerate(self.windows + self.stretches):
             if frame is None or index < len(self.windows):
                 whitened = partial(target.whitened, information=information)
-                precision = pullback(whitened, state.position, holes)
+                width = holes.places.shape[1]
+                one = width > self.most_pooled
+                find = pullback_of_one if one else pullback
+                precision = find(whitened, state.position, holes)
                 frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
-                spent += holes.places.shape[1]
+                spent += -(-width // (len(y) // len(holes.places))) if one else width
             else:
                 frame = widened(frame, pool.covariance, pool.mean, pool.draws * INDEPENDENT)
             kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))

@@ -171,7 +171,7 @@ def _copy_mixing(mixing: Mixing, weights: Weights, prefix: str, names: Names) ->
     if f"{prefix}weight" in weights:
         mixing.take(weights[f"{prefix}weight"])
         return
-    mixing.permutation.copy_(weights[f"{prefix}p"])
+    mixing.permutation.copy_(weights[f"{prefix}p"].argmax(1))
     mixing.sign.copy_(weights[f"{prefix}sign_s"])
     mixing.lower.copy_(weights[f"{prefix}{names.lower}"].tril(-1))
     mixing.upper.copy_(weights[f"{prefix}{names.upper}"].triu(1))

@@ -1,5 +1,7 @@
 """In: data or latents. Out: latents or data, with log-determinants."""
 
+from plmcmc.flows.arithmetic import full_precision
+from plmcmc.flows.captured import Captured, replayed
 from plmcmc.flows.contract import BrokenFlow, check_flow
 from plmcmc.flows.files import FileError, load, save
 from plmcmc.flows.glow import Absolute, Glow
@@ -23,6 +25,7 @@ __all__ = [
     "NICE",
     "Absolute",
     "BrokenFlow",
+    "Captured",
     "ChannelsFirst",
     "ContextualFlow",
     "Dequantise",
@@ -40,9 +43,11 @@ __all__ = [
     "Whiten",
     "check_flow",
     "differentiable",
+    "full_precision",
     "home",
     "load",
     "log_prob",
+    "replayed",
     "sample",
     "save",
 ]

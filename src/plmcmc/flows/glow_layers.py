@@ -94,7 +94,7 @@ class Mixing(nn.Module):
         self.norm = Norm(channels)
         self.permutation: Tensor
         self.sign: Tensor
-        self.register_buffer("permutation", torch.eye(channels))
+        self.register_buffer("permutation", torch.arange(channels))
         self.register_buffer("sign", torch.ones(channels))
         self.lower = nn.Parameter(torch.zeros(channels, channels))
         self.upper = nn.Parameter(torch.zeros(channels, channels))
@@ -107,7 +107,7 @@ class Mixing(nn.Module):
         """Mix by this matrix from now on."""
         permutation, lower, upper = torch.linalg.lu(matrix.double())
         diagonal = upper.diagonal()
-        self.permutation.copy_(permutation)
+        self.permutation.copy_(permutation.argmax(1))
         self.sign.copy_(diagonal.sign())
         self.lower.copy_(lower.tril(-1))
         self.upper.copy_(upper.triu(1))
@@ -126,15 +126,15 @@ class Mixing(nn.Module):
 
     def _map(self) -> Map:
         lower, upper = self._factors()
-        weight = self.permutation.double() @ lower @ upper
+        weight = (lower @ upper).index_select(0, self.permutation)
         scale, bias = self.norm.log_scale.double().exp(), self.norm.bias.double()
         return Map(weight * scale, weight @ (scale * bias))
 
     def _back(self) -> Map:
         lower, upper = self._factors()
-        back = torch.linalg.solve_triangular(
-            lower, self.permutation.double().mT, upper=False, unitriangular=True
-        )
+        eye = torch.eye(len(lower), dtype=lower.dtype, device=lower.device)
+        order = eye.index_select(1, self.permutation)
+        back = torch.linalg.solve_triangular(lower, order, upper=False, unitriangular=True)
         weight = torch.linalg.solve_triangular(upper, back, upper=True)
         scale, bias = self.norm.log_scale.double().exp(), self.norm.bias.double()
         return Map(weight / scale[:, None], -bias)

@@ -27,7 +27,7 @@ from plmcmc.chains import (
     start_of,
 )
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import BrokenFlow
+from plmcmc.flows import BrokenFlow, Captured, full_precision
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.draws import Draws
@@ -56,6 +56,10 @@ class Plan:
 
     def run(self, *, progress: bool | None) -> Draws:
         """Run every chunk and put the results together."""
+        with full_precision():
+            return self._run(progress=progress)
+
+    def _run(self, *, progress: bool | None) -> Draws:
         collected = _Collected.empty(self)
         # Rows without holes are their own completion, for free.
         rows = (~self.conditional.data.observed).flatten(1).any(1).nonzero().flatten()
@@ -117,6 +121,8 @@ class _Chunk:
         """Run the chains of these rows."""
         plan = self.plan
         batch = plan.conditional.batch(self.rows, plan.chains)
+        if self.rows.is_cuda:
+            batch = batch._replace(flow=Captured(batch.flow))
         with torch.no_grad():
             kernel, state, passes = self._begin(batch)
         acceptance = Acceptance(plan.schedule, batch.data.values)

@@ -1,0 +1,126 @@
+"""A flow whose passes are replayed: the same values and gradients as the flow itself.
+
+A graph needs a GPU; here a replay works again what it recorded, into the same tensors.
+"""
+
+import pytest
+import torch
+
+import plmcmc.flows.captured as captured
+from flow_cases import shaken
+from plmcmc.data import Incomplete
+from plmcmc.flows import Captured, Glow, RealNVP, check_flow, home, log_prob, sample
+from plmcmc.flows.protocol import tempered
+from plmcmc.kernels import differentiated
+from plmcmc.target import ConditionalTarget
+
+
+class Recorder:
+    """Stands in for graphs: counts captures and replays."""
+
+    def __init__(self, monkeypatch, *, refuses=False):
+        self.captures = self.replays = 0
+        self.refuses = refuses
+        if torch.cuda.is_available():
+            pytest.skip("graphs themselves are tested there")
+        monkeypatch.setattr(captured, "rehearse", lambda work: work())
+        monkeypatch.setattr(captured, "record", self.record)
+
+    def record(self, work):
+        if self.refuses:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        self.captures += 1
+        # The gradient's work is a graph already: what a replay works through again.
+        kept = work()
+        return kept, lambda: self.again(work, kept)
+
+    def again(self, work, kept):
+        self.replays += 1
+        for old, new in zip(kept, work(), strict=True):
+            old.data.copy_(new.detach())
+
+
+def flow():
+    return shaken(RealNVP(4, width=8, depth=1, random_state=0), 0.3).eval()
+
+
+def rows(count=5, seed=0):
+    return torch.randn(count, 4, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("name", ["to_latent", "to_data", "latent_log_prob"])
+def test_replays_give_what_the_flow_gives(name, monkeypatch):
+    recorder, own = Recorder(monkeypatch), flow()
+    wrapped = Captured(own)
+    with torch.no_grad():
+        for seed in range(6):
+            torch.testing.assert_close(
+                getattr(wrapped, name)(rows(seed=seed)), getattr(own, name)(rows(seed=seed))
+            )
+    # Two calls as they are, one capture, and it and three more replayed.
+    assert (recorder.captures, recorder.replays) == (1, 4)
+
+
+def test_other_shapes_are_captured_apart(monkeypatch):
+    recorder, own = Recorder(monkeypatch), flow()
+    wrapped = Captured(own)
+    with torch.no_grad():
+        for count in (5, 3, 5, 3, 5, 3, 5):
+            torch.testing.assert_close(wrapped.to_latent(rows(count)), own.to_latent(rows(count)))
+    assert recorder.captures == 2
+
+
+def test_what_is_returned_stays_when_the_next_is_asked_for(monkeypatch):
+    Recorder(monkeypatch)
+    wrapped = Captured(flow())
+    with torch.no_grad():
+        found = [wrapped.to_latent(rows(seed=seed))[0] for seed in range(5)]
+    assert not torch.equal(found[3], found[4])
+
+
+def test_a_flow_that_cannot_be_captured_is_run_as_it_is(monkeypatch):
+    Recorder(monkeypatch, refuses=True)
+    own = flow()
+    wrapped = Captured(own)
+    with torch.no_grad():
+        for _ in range(5):
+            torch.testing.assert_close(wrapped.to_latent(rows()), own.to_latent(rows()))
+
+
+def test_weights_want_slopes_as_before(monkeypatch):
+    Recorder(monkeypatch)
+    own = flow()
+    own.requires_grad_(True)
+    wrapped = Captured(own)
+    with torch.no_grad():
+        for _ in range(4):
+            wrapped.to_latent(rows())
+    assert all(weight.requires_grad for weight in own.parameters())
+
+
+def test_all_else_is_the_flow_s_own():
+    own = shaken(Glow((1, 4, 4), levels=2, steps=1, width=4, random_state=0), 0.1).eval()
+    wrapped = Captured(own)
+    assert home(wrapped) == home(own)
+    assert wrapped.sizes == own.sizes
+    assert tempered(wrapped, 2, torch.Generator().manual_seed(0), 0.5).shape == (2, 16)
+    with torch.no_grad():
+        check_flow(wrapped, sample(own, 8, torch.Generator().manual_seed(0)))
+    assert not hasattr(wrapped, "nothing_of_the_kind")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs need a GPU")
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_gpu_s_graphs_give_values_and_gradients(steps):
+    own = shaken(Glow((3, 8, 8), levels=2, steps=steps, width=8, random_state=0), 0.1)
+    own = own.eval().cuda()
+    x = torch.randn(6, 5, 3, 8, 8, device="cuda")
+    data = Incomplete.of(torch.where(torch.rand_like(x[0]) < 0.5, torch.nan, x[0]), device="cuda")
+    plain, wrapped = (ConditionalTarget(f, data) for f in (own, Captured(own)))
+    for y in x:
+        expected, found = (differentiated(target, target.start(y)) for target in (plain, wrapped))
+        for one, other in zip(expected, found, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+        with torch.no_grad():
+            torch.testing.assert_close(log_prob(plain.flow, y), log_prob(wrapped.flow, y))
+    assert len(wrapped.flow._passes) == 4
