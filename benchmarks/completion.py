@@ -1,0 +1,250 @@
+"""Images completed with Glow, as the paper does it (4.1, 4.2), and by the default sampler.
+
+    python benchmarks/completion.py cifar --flow DIR --images test.npy --hole 8 --device cuda -o OUT
+    python benchmarks/completion.py faces --flow DIR --images faces.zip --skip 9500 -o OUT
+
+`cifar`: a square of HOLE x HOLE pixels is missing from the middle; the paper's chains start at
+pixels copied from what is seen and walk in absolute coordinates. `faces`: the right half is
+missing; they start at samples of the flow at temperature 0.5 and walk in relative coordinates. Both
+perturb latents by .01, with an auxiliary of deviation .001 on a scale of 0 to 1, for 25,000
+proposals. The default sampler starts at samples of the flow. Written: pictures of what was missing,
+where chains began and ended, means and progressions, a figure of log p(y_M; x_O) against passes,
+and the numbers as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from plmcmc import Given, NormalAuxiliary, calibrate, condition, load, methods
+from plmcmc.chains import FromObserved, Unconditional
+from plmcmc.cli.sheet import write_sheet
+from plmcmc.data import CentreSquare, Incomplete, RightHalf, load_images
+from plmcmc.flows import Absolute, Preprocessed, full_precision, log_prob
+from plmcmc.posterior import ConvergenceWarning, StuckWarning
+from plmcmc.rng import Streams
+
+PERTURB, AUXILIARY, LEVELS = 0.01, 1e-3, 256
+# States of the paper's chains that are kept, and those shown as a progression.
+KEPT, SHOWN = 50, 9
+REDUCED = 0.5
+
+
+def main() -> None:
+    arguments = _arguments()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    flow = load(arguments.flow).to(arguments.device)
+    images = load_images(arguments.images)[arguments.skip :][: arguments.rows].astype(np.float32)
+    faces = arguments.task == "faces"
+    observed = (RightHalf() if faces else CentreSquare(arguments.hole))(images)
+    name = "faces" if faces else f"cifar-{arguments.hole}"
+    print(f"{name}: {len(images)} images, {int((~observed[0]).sum())} values missing of each")
+    found = {"default": _default(flow, images, observed, arguments)}
+    if arguments.proposals:
+        found["paper"] = _paper(flow, images, observed, arguments, faces=faces)
+    numbers = {way: own["numbers"] for way, own in found.items()}
+    if arguments.calibration:
+        numbers["calibration"] = _calibrated(flow, observed, arguments)
+    (arguments.output / f"{name}.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    _pictures(found, images, observed, arguments.output / name)
+    _figure(found, arguments.output / f"{name}-trace.png")
+
+
+def _default(flow: Any, images: np.ndarray, observed: np.ndarray, options: Any) -> dict:
+    posterior = condition(flow, images, observed)
+    tuning = methods.Pullback().tuning
+    if options.most_pooled is not None:
+        tuning = type(tuning)(most_pooled=options.most_pooled)
+    began = time.perf_counter()
+    draws = _quiet(posterior.sample)(
+        options.draws,
+        chains=options.chains,
+        warmup=options.warmup,
+        method=methods.Pullback(tuning),
+        random_state=options.seed,
+    )
+    seconds = time.perf_counter() - began
+    rhat = draws.rhat()[:, ~observed[0]]
+    heights = _heights(flow, draws.values)
+    numbers = {
+        "passes": draws.passes,
+        "seconds": round(seconds, 1),
+        "acceptance": round(float(draws.acceptance.mean()), 3),
+        "share of values at R-hat 1.1 or less": round(float((rhat <= 1.1).mean()), 4),
+        "the same, image by image": (rhat <= 1.1).mean(1).round(3).tolist(),
+        "R-hat, median and largest": [round(float(r), 3) for r in (np.median(rhat), rhat.max())],
+        "ESS of a chain per 1,000 passes, median": round(
+            float(np.median(draws.ess()[:, ~observed[0]])) / options.chains / draws.passes * 1000, 3
+        )
+        if options.ess
+        else None,
+        "log p, last draws, by image": heights[:, -1].mean(0).round(1).tolist(),
+        "error of the mean": round(_error(draws.mean(), images, observed), 2),
+    }
+    print(json.dumps({"default": numbers}), flush=True)
+    return {
+        "numbers": numbers,
+        "values": draws.values,
+        "heights": heights,
+        # The warm-up's passes come before the first draw.
+        "passes": np.linspace(0, draws.passes, options.draws + 1)[1:],
+        "mean": draws.mean(),
+    }
+
+
+def _paper(
+    flow: Any, images: np.ndarray, observed: np.ndarray, options: Any, *, faces: bool
+) -> dict:
+    charted = flow if faces else Preprocessed(list(flow.chain), Absolute(flow.flow)).eval()
+    start = Unconditional(REDUCED) if faces else FromObserved()
+    data = Incomplete.of(images, observed, device=options.device)
+    streams = Streams.of_rows(
+        options.seed, "start", len(images), chains=options.chains, device=options.device
+    )
+    with torch.no_grad():
+        first = start(charted, data.repeat(options.chains), streams)
+    first = first.unflatten(0, (len(images), options.chains)).movedim(1, 0)
+    method = methods.Metropolis(PERTURB, None, NormalAuxiliary(AUXILIARY * LEVELS))
+    began = time.perf_counter()
+    draws = _quiet(condition(charted, images, observed).sample)(
+        KEPT,
+        thin=max(1, options.proposals // KEPT),
+        warmup=0,
+        chains=options.chains,
+        method=method,
+        start=Given(first.cpu().numpy()),
+        random_state=options.seed,
+    )
+    seconds = time.perf_counter() - began
+    rhat, heights = draws.rhat()[:, ~observed[0]], _heights(flow, draws.values)
+    numbers = {
+        "proposals": options.proposals,
+        "passes": draws.passes,
+        "seconds": round(seconds, 1),
+        "acceptance": round(float(draws.acceptance.mean()), 3),
+        "share of values at R-hat 1.1 or less": round(float((rhat <= 1.1).mean()), 4),
+        "R-hat, median and largest": [round(float(r), 3) for r in (np.median(rhat), rhat.max())],
+        "log p, last states, by image": heights[:, -1].mean(0).round(1).tolist(),
+        "error of the mean": round(_error(draws.mean(), images, observed), 2),
+    }
+    print(json.dumps({"paper": numbers}), flush=True)
+    return {
+        "numbers": numbers,
+        "values": draws.values,
+        "heights": heights,
+        "passes": np.linspace(0, draws.passes, KEPT + 1)[1:],
+        "initial": first[0].cpu().numpy(),
+        "mean": draws.mean(),
+    }
+
+
+def _calibrated(flow: Any, observed: np.ndarray, options: Any) -> dict:
+    """Return whether the default sampler draws from the flow's own conditionals."""
+    hidden = lambda x, *_: np.broadcast_to(observed[0], x.shape)  # noqa: E731
+    report = calibrate(flow, hidden, options.calibration, 15, thin=4, random_state=options.seed)
+    print(report, flush=True)
+    return {"rows": options.calibration, "passed": bool(report.passed), "report": str(report)}
+
+
+def _quiet(sample: Any) -> Any:
+    """Let a sampler say nothing of convergence: that is what is measured here."""
+
+    def quietly(*args: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", StuckWarning)
+            return sample(*args, **options)
+
+    return quietly
+
+
+@torch.no_grad()
+def _heights(flow: Any, values: np.ndarray) -> np.ndarray:
+    """Return log p(y_M; x_O) of completions `(chains, draws, rows, ...)`."""
+    flat = torch.as_tensor(values).flatten(0, 2).split(256)
+    device = next(flow.parameters()).device
+    with full_precision():
+        found = torch.cat([log_prob(flow, part.to(device)).cpu() for part in flat])
+    return found.reshape(values.shape[:3]).numpy()
+
+
+def _error(mean: np.ndarray, images: np.ndarray, observed: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((mean - images)[~observed] ** 2)))
+
+
+def _pictures(found: dict, images: np.ndarray, observed: np.ndarray, name: Path) -> None:
+    """Write the grid and both progressions; an image takes a row."""
+    seen = np.where(observed, images, 127.0)
+    default, paper = found["default"], found.get("paper")
+    columns = [images, seen]
+    if paper is not None:
+        columns += [paper["initial"], paper["values"][0, -1]]
+    columns += [default["values"][chain, -1] for chain in range(min(3, len(default["values"])))]
+    columns += [default["mean"]]
+    _grid(columns, name.with_name(f"{name.name}.png"))
+    for way, own in found.items():
+        steps = np.linspace(0, own["values"].shape[1] - 1, SHOWN).round().astype(int)
+        first = [own["initial"]] if "initial" in own else []
+        shown = [*first, *(own["values"][0, step] for step in steps)]
+        _grid(shown, name.with_name(f"{name.name}-{way}.png"))
+
+
+def _grid(columns: list[np.ndarray], path: Path) -> None:
+    rows = np.stack(columns, 1)
+    write_sheet(path, rows.reshape(-1, *rows.shape[2:]), LEVELS, across=len(columns))
+
+
+def _figure(found: dict, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for way, colour in (("paper", "C1"), ("default", "C0")):
+        if way not in found:
+            continue
+        own = found[way]
+        for number, line in enumerate(own["heights"].mean(0).T):
+            label = {"paper": "Algorithm 1", "default": "default"}[way] if number == 0 else None
+            axes.plot(own["passes"], line, color=colour, alpha=0.5, lw=0.8, label=label)
+    axes.set(xlabel="flow passes of a chain", ylabel="log p(y_M; x_O), mean of the chains")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("task", choices=("cifar", "faces"))
+    add("--flow", required=True, help="directory that plmcmc fit-flow wrote")
+    add("--images", required=True)
+    add("--skip", type=int, default=0, help="images to leave out at the beginning")
+    add("--rows", type=int, default=16, help="images to complete")
+    add("--hole", type=int, default=8)
+    add("--chains", type=int, default=4)
+    add("--draws", type=int, default=100)
+    add("--warmup", type=int, help="trajectories that the default tunes for")
+    add("--most-pooled", type=int, help="see plmcmc.adaptation.Warmup")
+    add("--proposals", type=int, default=25_000, help="of the paper's kernel; 0 leaves it out")
+    add("--calibration", type=int, default=0, help="images drawn from the flow to calibrate on")
+    add("--ess", action="store_true", help="also the effective draws")
+    add("--device", default="cpu")
+    add("--seed", type=int, default=0)
+    add("-o", "--output", type=Path, required=True)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
