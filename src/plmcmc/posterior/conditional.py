@@ -16,7 +16,7 @@ from plmcmc.adapters import adapt
 from plmcmc.chains import Schedule, Start, Unconditional, resumed_seed
 from plmcmc.data import DataError, Incomplete
 from plmcmc.data.incomplete import checked
-from plmcmc.flows import ContextualFlow, Flow, home, log_prob
+from plmcmc.flows import ContextualFlow, Flow, full_precision, home, log_prob
 from plmcmc.posterior.batch import REFERENCE_ROWS, Batch, Method, Reference
 from plmcmc.posterior.checks import (
     CONTEXT_MISSING,
@@ -78,7 +78,8 @@ def condition(
     contexts = checked_contexts(flow, context, data)
     # A copy: the caller may change theirs between two calls of sample.
     conditional = Conditional(flow, values.copy(), data, contexts)
-    check_match(conditional, check=check)
+    with full_precision():
+        check_match(conditional, check=check)
     return conditional
 
 
@@ -199,7 +200,7 @@ class Conditional:
         """
         full = checked_rows(x, self.data)
         flow = self.flow_for(torch.arange(self.data.rows, device=full.device), 1)
-        with torch.no_grad():
+        with torch.no_grad(), full_precision():
             completed = self.data.project(full)
             joint = log_prob(flow, completed) + self.data.log_likelihood(completed)
         return (
