@@ -60,6 +60,8 @@ def _replaced_pandas(values: Any, holes: NDArray[np.bool_], found: Any) -> Any:
 def _replaced_polars(values: Any, holes: NDArray[np.bool_], found: Any) -> Any:
     import polars as pl
 
-    new = pl.Series(values.name, list(found))
-    new = new.cast(pl.Int64 if values.dtype.is_integer() else new.dtype).cast(values.dtype)
+    try:
+        new = pl.Series(values.name, list(found)).cast(values.dtype)
+    except pl.exceptions.PolarsError as problem:
+        raise ValueError(str(problem)) from problem
     return values.clone().scatter(np.flatnonzero(holes), new)

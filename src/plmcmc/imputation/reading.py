@@ -13,6 +13,8 @@ from plmcmc.data import DataError
 from plmcmc.imputation.columns import dtype_of, holes_of, is_pandas, objects_of
 
 Array = NDArray[np.float64]
+# Of larger numbers differences and squares overflow.
+LARGEST = 1e150
 # Names of dtypes of NumPy, pandas, Arrow and polars, in small letters.
 NUMERIC = re.compile(r"(float|double|u?int|bool|boolean)(8|16|32|64)?(\[pyarrow\])?")
 
@@ -27,6 +29,13 @@ def numbers_of(values: Any, name: str, kind: str) -> Array:
         raise DataError(
             f"column {name!r} is infinite at row {int(infinite.argmax())}: mark it missing, or "
             f"give a finite value"
+        )
+    large = np.abs(codes) > LARGEST
+    if large.any():
+        row = int(large.argmax())
+        raise DataError(
+            f"column {name!r} holds {codes[row]} at row {row}: expected numbers up to {LARGEST:g}; "
+            f"mark it missing, or give the column in other units"
         )
     if kind == "integer":
         _check_whole(codes, name)

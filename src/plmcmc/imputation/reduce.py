@@ -13,7 +13,7 @@ from plmcmc.imputation.sampling import Shown
 
 Array = NDArray[np.float64]
 # Of slopes' variance, against dividing by nothing.
-RIDGE = 1e-3
+RIDGE, TINY = 1e-3, 1e-300
 
 
 class Mean:
@@ -86,7 +86,11 @@ class _Sums:
         value, slope = self.value / self.count, self.slope / self.count
         both = self.both / self.count - slope[:, :, None] * value[:, None]
         square = self.square / self.count - slope[:, :, None] * slope[:, None]
-        weights = np.linalg.solve(square + RIDGE * np.eye(square.shape[1]), both)
+        # In their own units: slopes of a column that hardly varies are large.
+        size = np.sqrt(np.einsum("rss->rs", square) + TINY)
+        scaled = square / (size[:, :, None] * size[:, None])
+        weights = np.linalg.solve(scaled + RIDGE * np.eye(square.shape[1]), both / size[:, :, None])
+        slope = slope / size
         return self.origin + value - (slope[:, None] @ weights)[:, 0]
 
 

@@ -77,7 +77,7 @@ def expectation_maximisation(
         observed: bool, same shape.
         weights: of the rows; equal by default.
         start: where to begin; by default from the columns one by one.
-        ridge: share of the columns' own variance added to the covariance.
+        ridge: correlations are divided by one more than this.
         tolerance: largest change of a step, in deviations, at which to stop.
         steps: after how many to stop in any case.
     """
@@ -149,7 +149,9 @@ def _step(gaussian: Gaussian, rows: _Patterns, ridge: float) -> Gaussian:
         shift = shift + part.weight @ off
         square = square + (part.weight[:, None] * off).mT @ off + spread
     covariance = square - shift[:, None] * shift
-    return Gaussian(gaussian.mean + shift, covariance + ridge * covariance.diagonal().diag())
+    # Towards its own diagonal: variances stay what they are.
+    drawn = (covariance + ridge * covariance.diagonal().diag()) / (1 + ridge)
+    return Gaussian(gaussian.mean + shift, drawn)
 
 
 def _expected(mean: Tensor, precision: Tensor, part: _Patterns) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,8 @@ from plmcmc.statistics import crps
 Array = NDArray[np.float64]
 # Of the observed values, so many are hidden, of small tables twice as many; never two of a row.
 SHARE, ENOUGH, MOST = 0.05, 100, 1000
+# Of a column's values no more are.
+COLUMN_SHARE = 0.2
 # Columns of which fewer values are known keep them all, and so do levels.
 RARE = 10
 # Validations over which scores are averaged, and how many without a better one end the training.
@@ -48,7 +50,7 @@ class Hidden:
         _, first = np.unique(cells[:, 0], return_index=True)
         share = SHARE * seen.sum()
         most = int(min(MOST, max(share, min(ENOUGH, 2 * share))))
-        picked = cells[np.sort(first)[:most]]
+        picked = _spread(cells[np.sort(first)], seen.sum(0))[:most]
         rows, columns = picked[np.argsort(picked[:, 0])].T
         left = table.copy()
         left[rows, columns] = np.nan
@@ -72,6 +74,16 @@ class Hidden:
                 ranked = (column.marginal.middle(values) for values in (truth, drawn.T))
                 found[own] = crps(*ranked, fair=True)
         return found
+
+
+def _spread(cells: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return cells without those of columns that would have too few values left."""
+    columns = cells[:, 1]
+    order = np.argsort(columns, kind="stable")
+    counts = np.bincount(columns, minlength=len(known))
+    rank = np.empty(len(cells), np.int64)
+    rank[order] = np.arange(len(cells)) - np.repeat(counts.cumsum() - counts, counts)
+    return cells[rank < COLUMN_SHARE * known[columns]]
 
 
 def _common(column: Column, values: Array) -> NDArray[np.bool_]:
