@@ -122,6 +122,7 @@ def test_a_deep_glow_undoes_itself(coupling):
         ({"shape": (3, 8)}, r"\(channels, height, width\)"),
         ({"shape": (3, 12, 8), "levels": 3}, "multiples of 8.*12 x 8"),
         ({"coupling": "spline"}, "one of .*'affine', 'additive'.*'spline'"),
+        ({"activation": "step"}, "one of .*'relu', 'silu'.*'step'"),
         ({"steps": 0}, "at least 1"),
     ],
 )

@@ -130,6 +130,7 @@ def _built(weights: Weights, names: Names) -> Glow:
         steps=len(steps) // levels,
         width=len(first),
         coupling="affine" if len(last) == 4 * channels else "additive",
+        activation="relu",
         random_state=0,
     )
 

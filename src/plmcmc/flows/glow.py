@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from plmcmc.flows.base import seeded
+from plmcmc.flows.conditioner import ACTIVATIONS
 from plmcmc.flows.glow_layers import Step, ZeroConvolution, meeting_data, squeezed, unsqueezed
 from plmcmc.flows.latents import LATENTS
 from plmcmc.flows.protocol import home
@@ -36,14 +37,16 @@ class Level(nn.Module):
         channels: after squeezing.
         steps: how many.
         width: of the couplings' networks.
-        affine: whether couplings scale.
         last: whether all channels leave.
+        **coupling: whether couplings are `affine`, and their networks' `activation`.
     """
 
-    def __init__(self, channels: int, steps: int, width: int, *, affine: bool, last: bool) -> None:
+    def __init__(
+        self, channels: int, steps: int, width: int, *, last: bool, **coupling: Any
+    ) -> None:
         super().__init__()
         # A ModuleList's items are typed as modules: the typed tuple is what we walk.
-        self.chain = tuple(Step(channels, width, affine=affine) for _ in range(steps))
+        self.chain = tuple(Step(channels, width, **coupling) for _ in range(steps))
         self.steps = nn.ModuleList(self.chain)
         self.leaving = channels if last else channels // 2
         if last:
@@ -89,6 +92,8 @@ class Glow(nn.Module):
         steps: steps at each scale (its K).
         width: channels of the couplings' networks.
         coupling: `"affine"` or `"additive"`.
+        activation: of the networks; Kingma and Dhariwal's is `"relu"`, whose kinks make a density
+            that chains step through slowly.
         spare_memory: in training, compute activations a second time instead of keeping them.
         random_state: seed of the initial weights.
 
@@ -109,6 +114,7 @@ class Glow(nn.Module):
         steps: int = 16,
         width: int = 256,
         coupling: str = "affine",
+        activation: str = "silu",
         spare_memory: bool = False,
         random_state: int | None = None,
     ) -> None:
@@ -120,12 +126,15 @@ class Glow(nn.Module):
             )
         if coupling not in COUPLINGS:
             raise ValueError(f"coupling must be one of {COUPLINGS}; got {coupling!r}")
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {[*ACTIVATIONS]}; got {activation!r}")
         self.config: dict[str, Any] = {
             "shape": list(self.shape),
             "levels": levels,
             "steps": steps,
             "width": width,
             "coupling": coupling,
+            "activation": activation,
             "spare_memory": spare_memory,
         }
         self.spare_memory = spare_memory
@@ -137,8 +146,8 @@ class Glow(nn.Module):
             for level in range(levels):
                 channels, height, breadth = 4 * channels, height // 2, breadth // 2
                 last = level == levels - 1
-                options = {"affine": coupling == "affine", "last": last}
-                chain.append(Level(channels, steps, width, **options))
+                options = {"affine": coupling == "affine", "activation": activation}
+                chain.append(Level(channels, steps, width, last=last, **options))
                 self.parts.append((chain[-1].leaving, height, breadth))
                 channels -= chain[-1].leaving
         self.chain: tuple[Level, ...] = tuple(chain)

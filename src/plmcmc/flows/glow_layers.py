@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, linear, logsigmoid, relu
+from torch.nn.functional import conv2d, linear, logsigmoid
 
 from plmcmc.flows.base import total
+from plmcmc.flows.conditioner import ACTIVATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -198,9 +199,10 @@ class ZeroConvolution(nn.Module):
 class Coupling(nn.Module):
     """One half of the channels says how the other is shifted, and scaled if it is affine."""
 
-    def __init__(self, channels: int, width: int, *, affine: bool) -> None:
+    def __init__(self, channels: int, width: int, *, affine: bool, activation: str) -> None:
         super().__init__()
         self.affine, half = affine, channels // 2
+        self.activation = ACTIVATIONS[activation]()
         self.first = NormedConvolution(half, width, 3)
         self.second = NormedConvolution(width, width, 1)
         self.last = ZeroConvolution(width, channels if affine else half)
@@ -218,7 +220,8 @@ class Coupling(nn.Module):
         return torch.cat([given, moved * (-log_scale).exp() - shift], 1), -_summed(log_scale)
 
     def _said(self, given: Tensor) -> tuple[Tensor, Tensor]:
-        found = self.last(relu(self.second(relu(self.first(given))))).to(given.dtype)
+        hidden = self.activation(self.second(self.activation(self.first(given))))
+        found = self.last(hidden).to(given.dtype)
         if not self.affine:
             return found, torch.zeros_like(found)
         shift, raw = found.chunk(2, 1)
@@ -228,10 +231,10 @@ class Coupling(nn.Module):
 class Step(nn.Module):
     """Channels mixed, then coupled."""
 
-    def __init__(self, channels: int, width: int, *, affine: bool) -> None:
+    def __init__(self, channels: int, width: int, *, affine: bool, activation: str) -> None:
         super().__init__()
         self.mixing = Mixing(channels)
-        self.coupling = Coupling(channels, width, affine=affine)
+        self.coupling = Coupling(channels, width, affine=affine, activation=activation)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return activations one step nearer to the latents, and the log-determinant."""
