@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 from plmcmc.cli import main
+from plmcmc.cli.fit_flow import _mirrored
 from plmcmc.cli.sheet import write_sheet
 from plmcmc.flows import NICE, Glow, load, log_prob
 from plmcmc.training import fit
@@ -115,3 +116,21 @@ def test_a_sheet_shows_images_in_order_and_clips(tmp_path):
     assert sheet[20, 80] == 255
     assert sheet[80, 20] == 0
     assert sheet[80, 80] == 255
+
+
+def test_mirrored_images_are_whole_images_turned_or_not():
+    images = torch.arange(40 * 4 * 4 * 3).reshape(40, 4, 4, 3).float()
+    found = _mirrored(images, torch.Generator().manual_seed(0))
+    turned = (found == images.flip(2)).flatten(1).all(1)
+    assert (turned ^ (found == images).flatten(1).all(1)).all()
+    # Of 40 fair coins, fewer than 8 or more than 32 fall so once in 20,000.
+    assert 8 <= int(turned.sum()) <= 32
+
+
+@pytest.mark.parametrize("option", [["--mirror"], ["--noise", "0.1"]])
+def test_options_of_training_change_what_is_learned(data, option):
+    learned = []
+    for own in ([], option):
+        assert run(data, *SMALL, *own, "--overwrite") == 0
+        learned.append((data.parent / "flow" / "weights.safetensors").read_bytes())
+    assert learned[0] != learned[1]

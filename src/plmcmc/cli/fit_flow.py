@@ -136,7 +136,7 @@ def _trained(flow: Preprocessed, images: Images, arguments: Namespace, checkpoin
         batch_size=arguments.batch_size,
         learning_rate=arguments.learning_rate,
         weight_decay=0.0,
-        noise=0.0,
+        noise=arguments.noise,
         precision=arguments.precision,
         augment=_mirrored if arguments.mirror else None,
         held_out=arguments.held_out,
@@ -154,7 +154,7 @@ def _mirrored(images: Tensor, source: torch.Generator) -> Tensor:
 
 def _identity(arguments: Namespace, size: dict[str, int | str], images: Images) -> dict:
     options = ("flow", "bits", "epochs", "batch_size", "learning_rate", "held_out", "patience")
-    options += ("precision", "mirror", "seed", "device")
+    options += ("precision", "mirror", "noise", "seed", "device")
     return {
         "command": "fit-flow",
         "plmcmc": __version__,

@@ -64,6 +64,14 @@ def _add_training(command: argparse.ArgumentParser) -> None:
     add("--epochs", type=int, default=30, help="at most (%(default)s)")
     add("--batch-size", type=int, default=128, help="images a step (%(default)s)")
     add("--learning-rate", type=float, default=1e-3, help="at the beginning (%(default)s)")
+    add(
+        "--noise",
+        type=float,
+        default=0.0,
+        help="deviation of noise added to images while training, in the flow's own units (glow: 1 "
+        "is the range of values; nice: a pixel's deviation): smooths what is learned, so that "
+        "chains move faster, and costs bits (%(default)s)",
+    )
     add("--held-out", type=float, default=0.1, help="share of DATA to stop by (%(default)s)")
     add("--patience", type=int, default=10, help="epochs without a better one (%(default)s)")
     add(
