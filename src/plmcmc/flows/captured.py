@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -21,6 +21,7 @@ FIRST = 3
 
 Outputs = tuple[Tensor, ...]
 Replay = Callable[[], None]
+T = TypeVar("T")
 
 
 class Captured(nn.Module):
@@ -180,13 +181,14 @@ def replayed(work: Callable[[Tensor], Tensor], x: Tensor) -> Callable[[Tensor], 
     return again
 
 
-def rehearse(work: Callable[[], object]) -> None:
+def rehearse(work: Callable[[], T]) -> T:
     """Work once beside the stream that others use: by then all that is allocated once is."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        work()
+        found = work()
     torch.cuda.current_stream().wait_stream(stream)
+    return found
 
 
 def record(work: Callable[[], Outputs]) -> tuple[Outputs, Replay]:

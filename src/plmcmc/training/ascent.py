@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 from torch.optim import Optimizer
 
-from plmcmc.flows import Flow, log_prob
+from plmcmc.flows import Flow, captured, log_prob
+from plmcmc.flows.captured import Replay
 
 # Steps that are run before one is captured: by then all that is allocated once is.
 FIRST = 3
@@ -43,14 +44,14 @@ class Ascent:
         self.flow, self.optimizer, self.clip, self.precision = flow, optimizer, clip, precision
         self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self.capturable = all(group.get("capturable", False) for group in optimizer.param_groups)
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.replay: Replay | None = None
         self.taken = 0
 
     def __call__(self, batch: Tensor) -> Tensor:
         """Step once and return the loss: minus the mean log-likelihood, before the step."""
-        if self.graph is not None and batch.shape == self.batch.shape:
+        if self.replay is not None and batch.shape == self.shape:
             self.batch.copy_(batch)
-            self.graph.replay()
+            self.replay()
             for parameter in self.parameters:
                 # A replay changes them unseen, and what was worked out from them may be kept.
                 increment_version(parameter)
@@ -60,7 +61,7 @@ class Ascent:
         if batch.shape != self.shape:
             return self._step(batch)
         self.taken += 1
-        if self.capturable and batch.is_cuda and self.taken == FIRST:
+        if self.capturable and self.taken == FIRST:
             return self._captured(batch)
         return self._step(batch)
 
@@ -80,15 +81,10 @@ class Ascent:
 
     def _captured(self, batch: Tensor) -> Tensor:
         """Step once, and capture the step."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            loss = self._step(batch)
-        torch.cuda.current_stream().wait_stream(stream)
-        self.batch, graph = batch.clone(), torch.cuda.CUDAGraph()
+        loss = captured.rehearse(lambda: self._step(batch))
+        self.batch = batch.clone()
         try:
-            with torch.cuda.graph(graph):
-                self.loss = self._step(self.batch)
+            (self.loss,), self.replay = captured.record(lambda: (self._step(self.batch),))
         except RuntimeError as error:
             # A flow that waits for the device, or asks it something.
             self.capturable = False
@@ -97,6 +93,4 @@ class Ascent:
                 CaptureWarning,
                 stacklevel=2,
             )
-            return loss
-        self.graph = graph
         return loss
