@@ -75,23 +75,26 @@ def _columns(whitened: Whitened, y: Tensor, places: Iterable[Tensor]) -> list[Te
     for place in places:
         tangent = torch.zeros_like(y).flatten(1)
         tangent = tangent.scatter_(1, place[:, None], 1.0).reshape(y.shape)
-        slope = slope or replayed(partial(_way(whitened, y, tangent), whitened, y), tangent)
+        if slope is None:
+            column, way = _first(whitened, y, tangent)
+            slope = replayed(partial(way, whitened, y), tangent)
+        else:
+            column = slope(tangent)
         # A chain that overflowed has nothing to say.
-        columns.append(slope(tangent).flatten(1).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0))
+        columns.append(column.flatten(1).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0))
     return columns
 
 
-def _way(whitened: Whitened, y: Tensor, tangent: Tensor) -> Callable[..., Tensor]:
-    """Return how to differentiate this function: forward mode if it can, else differences."""
+def _first(whitened: Whitened, y: Tensor, tangent: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
+    """Return a derivative and how it was found: in forward mode if it can, else by differences."""
     try:
-        _product(whitened, y, tangent)
+        return _product(whitened, y, tangent), _product
     # Forward mode raises the one or the other, by what it lacks for a flow's operation.
     except (NotImplementedError, RuntimeError) as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
         _warn_of_differences(error)
-        return _difference
-    return _product
+        return _difference(whitened, y, tangent), _difference
 
 
 def _product(whitened: Whitened, y: Tensor, tangent: Tensor) -> Tensor:
@@ -106,7 +109,7 @@ def _warn_of_differences(error: Exception) -> None:
         f"the flow has no forward-mode derivative ({error!s:.80}): the metric is taken from finite "
         f"differences",
         MetricWarning,
-        stacklevel=3,
+        stacklevel=5,
     )
 
 
