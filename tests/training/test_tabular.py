@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from flow_cases import shaken
 from plmcmc.chains import Checkpoint, run
 from plmcmc.data import Schema
 from plmcmc.flows import TabularFlow, log_prob
@@ -12,7 +13,7 @@ from plmcmc.imputation.sampling import Walk
 from plmcmc.rng import Streams, generator
 from plmcmc.statistics import coverage, nmse
 from plmcmc.training.copula import copula
-from plmcmc.training.tabular import TableEM, TableTraining
+from plmcmc.training.tabular import TableEM, TableTraining, _half_and_half
 
 ROUND = 5
 
@@ -111,3 +112,18 @@ def test_it_learns_a_bend_that_a_gaussian_cannot_and_knows_how_sure_it_is():
     # Of 540 hidden entries: three standard errors of .9 are .04, and the flow is not the truth.
     inside = coverage(truth[holes], low[holes], high[holes])
     assert 0.82 < inside < 0.96
+
+
+def test_of_two_flows_members_are_taken_by_turns():
+    one, other = (
+        shaken(TabularFlow(3, members=4, couplings=2, width=8, random_state=0), size)
+        for size in (0.1, 0.5)
+    )
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0)).repeat_interleave(4, 0)
+    mixed, first, second = (
+        log_prob(flow, x).detach().reshape(5, 4)
+        for flow in (_half_and_half(one, other), one, other)
+    )
+    assert torch.equal(mixed[:, ::2], first[:, ::2])
+    assert torch.equal(mixed[:, 1::2], second[:, 1::2])
+    assert not torch.equal(first, second)

@@ -84,6 +84,13 @@ def test_a_gain_within_the_noise_is_none():
     assert course(1.0, 0.85, cells=2000, noise=1.0).improved
 
 
+def test_a_gain_of_a_standard_error_is_sure():
+    # Differences of a deviation of 1: of 100 the mean's is .1.
+    chance = np.tile([-1.0, 1.0], 50)
+    assert Course(np.stack([0.2 + chance, 0 * chance])).sure
+    assert not Course(np.stack([0.05 + chance, 0 * chance])).sure
+
+
 def test_noise_is_not_learned():
     """Independent columns: nothing beyond the Gaussian is there, and nothing is found."""
     table = holed(rows=120, columns=6)

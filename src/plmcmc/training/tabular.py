@@ -171,10 +171,17 @@ class TableEM:
         return self.hidden is not None and Course(state.scores.numpy()).over
 
     def chosen(self, state: EMState) -> TabularFlow:
-        """Return the flow that found hidden values best: the first, if training did not help."""
+        """Return the flow that found hidden values best: the first, if training did not help.
+
+        If it may have helped, half of the members are the first's: errors of the two differ, and
+        draws of both are better than of either.
+        """
         if self.hidden is None:
             return self.averaged
-        return self.best if Course(state.scores.numpy()).improved else self.first
+        course = Course(state.scores.numpy())
+        if not course.improved:
+            return self.first
+        return self.best if course.sure else _half_and_half(self.best, self.first)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, their average and the optimizer's moments."""
@@ -267,3 +274,12 @@ class TableEM:
     def _set_rate(self, share: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = share * group["full"]
+
+
+def _half_and_half(flow: TabularFlow, other: TabularFlow) -> TabularFlow:
+    """Return a flow whose members are by turns those of one and of the other."""
+    mixed = copy.deepcopy(flow)
+    with torch.no_grad():
+        for own, given in zip(mixed.parameters(), other.parameters(), strict=True):
+            own[1::2] = given[1::2]
+    return mixed

@@ -20,6 +20,8 @@ COLUMN_SHARE = 0.2
 RARE = 10
 # Validations over which scores are averaged, and how many without a better one end the training.
 WINDOW, PATIENCE = 5, 10
+# Standard errors of what training gained that leave little doubt.
+SURE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +123,11 @@ class Course:
         """
         least = 0.5 if self.smooth.shape[1] < ENOUGH else 0.0
         return self.best > 0 and self._gap(0, self.best) > least
+
+    @property
+    def sure(self) -> bool:
+        """Whether training helped, with little doubt."""
+        return self._gap(0, self.best) > SURE
 
     @property
     def over(self) -> bool:
