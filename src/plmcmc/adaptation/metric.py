@@ -63,10 +63,10 @@ def pullback_of_one(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
     dealt = torch.cat([holes.places, holes.places[:, -1:].expand(-1, short)], 1)
     hands = dealt.unflatten(1, (-1, chains)).transpose(0, 1).flatten(1)
     columns = _columns(whitened, point, hands)
-    # `(rows, latents, hands * chains)`
-    jacobian = torch.stack([column.unflatten(0, (rows, chains)) for column in columns], 1)
-    jacobian = jacobian.flatten(1, 2)[:, :width]
-    return (jacobian @ jacobian.mT).double()
+    # `(rows, holes, latents)`, what the last hand was filled up with left out.
+    turned = torch.stack([column.unflatten(0, (rows, chains)) for column in columns], 1)
+    turned = turned.flatten(1, 2)[:, :width]
+    return (turned @ turned.mT).double()
 
 
 def _columns(whitened: Whitened, y: Tensor, places: Iterable[Tensor]) -> list[Tensor]:

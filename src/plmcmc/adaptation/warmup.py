@@ -11,6 +11,7 @@ from torch import Tensor
 
 from plmcmc.adaptation.climb import climb
 from plmcmc.adaptation.metric import (
+    Whitened,
     frame_of_covariance,
     frame_of_precision,
     pullback,
@@ -102,12 +103,9 @@ class Warmup:
         for index, length in enumerate(self.windows + self.stretches):
             if frame is None or index < len(self.windows):
                 whitened = partial(target.whitened, information=information)
-                width = holes.places.shape[1]
-                one = width > self.most_pooled
-                find = pullback_of_one if one else pullback
-                precision = find(whitened, state.position, holes)
+                precision, products = self._metric(whitened, state.position, holes)
                 frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
-                spent += -(-width // (len(y) // len(holes.places))) if one else width
+                spent += products
             else:
                 frame = widened(frame, pool.covariance, pool.mean, pool.draws * INDEPENDENT)
             kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))
@@ -116,6 +114,18 @@ class Warmup:
         assert frame is not None
         kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))
         return Tuned(self._with_jumps(kernel, target, holes, pool), state, spent)
+
+    def points(self, holes: int, chains: int) -> int:
+        """Return at how many of a row's chains its metric is taken."""
+        return chains if holes <= self.most_pooled else 1
+
+    def _metric(self, whitened: Whitened, y: Tensor, holes: Holes) -> tuple[Tensor, int]:
+        """Return the metric of each row, and the forward-mode products of a chain."""
+        rows, width = holes.places.shape
+        chains = len(y) // rows
+        if self.points(width, chains) == 1:
+            return pullback_of_one(whitened, y, holes), -(-width // chains)
+        return pullback(whitened, y, holes), width
 
     def _window(
         self, kernel: Hamiltonian, state: GradientState, length: int, streams: Streams

@@ -39,8 +39,9 @@ class Pullback:
     tuning: Warmup = field(default=Warmup())
 
     def footprint(self, entries: int, holes: int, chains: int) -> int:
-        """Return what every chain's Jacobian takes, twice, and some matrices in float64."""
-        return chains * entries * (8 + 2 * holes) + 16 * holes**2
+        """Return what the Jacobians take, twice, and some matrices in float64."""
+        jacobians = 2 * self.tuning.points(holes, chains) * holes
+        return entries * (8 * chains + jacobians) + 16 * holes**2
 
     def burn_in(self, warmup: int | None, kept: int) -> int:
         """Return 0: the warm-up is over when tuning is."""
