@@ -654,3 +654,22 @@ def test_the_checkpoint_of_another_plain_flow_is_refused(tmp_path):
         with pytest.raises(CheckpointError, match=r"another run.*flow"):
             plmcmc.condition(Plain(10.0), x).sample(20, **options)
     assert same_bits(first.values, again.values)
+
+
+class Noting(Linear):
+    """Notes how a GPU would compute its convolutions."""
+
+    def to_latent(self, x):
+        self.rounded.add(torch.backends.cudnn.allow_tf32)
+        return super().to_latent(x)
+
+
+def test_nothing_is_rounded_while_a_flow_is_checked_sampled_and_judged():
+    flow = Noting.of_moments(torch.zeros(2), torch.eye(2) + 0.5)
+    flow.rounded = set()
+    before = torch.backends.cudnn.allow_tf32
+    posterior = plmcmc.condition(flow, [[1.0, float("nan")]])
+    posterior.sample(5, chains=2, warmup=4, random_state=0, progress=False)
+    posterior.log_prob([[1.0, 0.5]], particles=4, stages=2, random_state=0)
+    assert flow.rounded == {False}
+    assert torch.backends.cudnn.allow_tf32 == before

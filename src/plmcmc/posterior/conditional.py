@@ -142,7 +142,8 @@ class Conditional:
         chosen, name = method_of(method), method if isinstance(method, str) else repr(method)
         if isinstance(chosen, Auto) and not bool(self.data.observed.all()):
             first = self.batch(torch.arange(1, device=self.data.values.device), 1)
-            chosen = chosen.choose(first)
+            with full_precision():
+                chosen = chosen.choose(first)
             name = name if isinstance(chosen, Auto) else f"{name}: {chosen!r}"
         plan = Plan(
             conditional=self,
@@ -157,7 +158,8 @@ class Conditional:
             checkpoint=None if checkpoint is None else Path(checkpoint),
             checkpoint_every=checkpoint_every,
         )
-        result = plan.run(progress=progress)
+        with full_precision():
+            result = plan.run(progress=progress)
         warn(result)
         return result
 

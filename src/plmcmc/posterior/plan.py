@@ -27,7 +27,7 @@ from plmcmc.chains import (
     start_of,
 )
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import BrokenFlow, Captured, full_precision
+from plmcmc.flows import BrokenFlow, Captured
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.draws import Draws
@@ -56,10 +56,6 @@ class Plan:
 
     def run(self, *, progress: bool | None) -> Draws:
         """Run every chunk and put the results together."""
-        with full_precision():
-            return self._run(progress=progress)
-
-    def _run(self, *, progress: bool | None) -> Draws:
         collected = _Collected.empty(self)
         # Rows without holes are their own completion, for free.
         rows = (~self.conditional.data.observed).flatten(1).any(1).nonzero().flatten()
