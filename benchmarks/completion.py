@@ -8,7 +8,7 @@ pixels copied from what is seen and walk in absolute coordinates. `faces`: the r
 missing; they start at samples of the flow at temperature 0.5 and walk in relative coordinates. Both
 perturb latents by .01, with an auxiliary of deviation .001 on a scale of 0 to 1, for 25,000
 proposals. The default sampler starts at samples of the flow. Written: pictures of what was missing,
-where chains began and ended, means and progressions, a figure of log p(y_M; x_O) against passes,
+where chains began and ended, means and progressions, a figure of log p(y_M; x_O) over the run,
 and the numbers as JSON.
 """
 
@@ -29,7 +29,7 @@ from plmcmc.chains import FromObserved, Unconditional
 from plmcmc.cli.sheet import write_sheet
 from plmcmc.data import CentreSquare, Incomplete, RightHalf, load_images
 from plmcmc.flows import Absolute, Preprocessed, full_precision, log_prob
-from plmcmc.posterior import ConvergenceWarning, StuckWarning
+from plmcmc.posterior import ConvergenceWarning, Draws, StuckWarning
 from plmcmc.rng import Streams
 
 PERTURB, AUXILIARY, LEVELS = 0.01, 1e-3, 256
@@ -71,33 +71,7 @@ def _default(flow: Any, images: np.ndarray, observed: np.ndarray, options: Any) 
         method=methods.Pullback(tuning),
         random_state=options.seed,
     )
-    seconds = time.perf_counter() - began
-    rhat = draws.rhat()[:, ~observed[0]]
-    heights = _heights(flow, draws.values)
-    numbers = {
-        "passes": draws.passes,
-        "seconds": round(seconds, 1),
-        "acceptance": round(float(draws.acceptance.mean()), 3),
-        "share of values at R-hat 1.1 or less": round(float((rhat <= 1.1).mean()), 4),
-        "the same, image by image": (rhat <= 1.1).mean(1).round(3).tolist(),
-        "R-hat, median and largest": [round(float(r), 3) for r in (np.median(rhat), rhat.max())],
-        "ESS of a chain per 1,000 passes, median": round(
-            float(np.median(draws.ess()[:, ~observed[0]])) / options.chains / draws.passes * 1000, 3
-        )
-        if options.ess
-        else None,
-        "log p, last draws, by image": heights[:, -1].mean(0).round(1).tolist(),
-        "error of the mean": round(_error(draws.mean(), images, observed), 2),
-    }
-    print(json.dumps({"default": numbers}), flush=True)
-    return {
-        "numbers": numbers,
-        "values": draws.values,
-        "heights": heights,
-        # The warm-up's passes come before the first draw.
-        "passes": np.linspace(0, draws.passes, options.draws + 1)[1:],
-        "mean": draws.mean(),
-    }
+    return _measured("default", flow, draws, images, observed, began)
 
 
 def _paper(
@@ -123,32 +97,37 @@ def _paper(
         start=Given(first.cpu().numpy()),
         random_state=options.seed,
     )
+    return _measured("paper", flow, draws, images, observed, began) | {
+        "initial": first[0].cpu().numpy()
+    }
+
+
+def _measured(
+    way: str, flow: Any, draws: Draws, images: np.ndarray, observed: np.ndarray, began: float
+) -> dict:
+    """Return the numbers of some draws, and what pictures show of them."""
     seconds = time.perf_counter() - began
     rhat, heights = draws.rhat()[:, ~observed[0]], _heights(flow, draws.values)
     numbers = {
-        "proposals": options.proposals,
         "passes": draws.passes,
         "seconds": round(seconds, 1),
         "acceptance": round(float(draws.acceptance.mean()), 3),
         "share of values at R-hat 1.1 or less": round(float((rhat <= 1.1).mean()), 4),
+        "the same, image by image": (rhat <= 1.1).mean(1).round(3).tolist(),
         "R-hat, median and largest": [round(float(r), 3) for r in (np.median(rhat), rhat.max())],
         "log p, last states, by image": heights[:, -1].mean(0).round(1).tolist(),
         "error of the mean": round(_error(draws.mean(), images, observed), 2),
     }
-    print(json.dumps({"paper": numbers}), flush=True)
-    return {
-        "numbers": numbers,
-        "values": draws.values,
-        "heights": heights,
-        "passes": np.linspace(0, draws.passes, KEPT + 1)[1:],
-        "initial": first[0].cpu().numpy(),
-        "mean": draws.mean(),
-    }
+    print(json.dumps({way: numbers}), flush=True)
+    return {"numbers": numbers, "values": draws.values, "heights": heights, "mean": draws.mean()}
 
 
 def _calibrated(flow: Any, observed: np.ndarray, options: Any) -> dict:
     """Return whether the default sampler draws from the flow's own conditionals."""
-    hidden = lambda x, *_: np.broadcast_to(observed[0], x.shape)  # noqa: E731
+
+    def hidden(x: np.ndarray, *_: Any) -> np.ndarray:
+        return np.broadcast_to(observed[0], x.shape)
+
     report = calibrate(flow, hidden, options.calibration, 15, thin=4, random_state=options.seed)
     print(report, flush=True)
     return {"rows": options.calibration, "passed": bool(report.passed), "report": str(report)}
@@ -213,10 +192,12 @@ def _figure(found: dict, path: Path) -> None:
         if way not in found:
             continue
         own = found[way]
+        kept = np.linspace(0, 1, own["heights"].shape[1])
+        words = f"{way}, {own['numbers']['passes']:,} passes"
         for number, line in enumerate(own["heights"].mean(0).T):
-            label = {"paper": "Algorithm 1", "default": "default"}[way] if number == 0 else None
-            axes.plot(own["passes"], line, color=colour, alpha=0.5, lw=0.8, label=label)
-    axes.set(xlabel="flow passes of a chain", ylabel="log p(y_M; x_O), mean of the chains")
+            label = words if number == 0 else None
+            axes.plot(kept, line, color=colour, alpha=0.5, lw=0.8, label=label)
+    axes.set(xlabel="share of the states that were kept", ylabel="log p(y_M; x_O), mean of chains")
     axes.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=120)
@@ -239,7 +220,6 @@ def _arguments() -> argparse.Namespace:
     add("--most-pooled", type=int, help="see plmcmc.adaptation.Warmup")
     add("--proposals", type=int, default=25_000, help="of the paper's kernel; 0 leaves it out")
     add("--calibration", type=int, default=0, help="images drawn from the flow to calibrate on")
-    add("--ess", action="store_true", help="also the effective draws")
     add("--device", default="cpu")
     add("--seed", type=int, default=0)
     add("-o", "--output", type=Path, required=True)
