@@ -15,20 +15,12 @@ from plmcmc.cli import main
 from plmcmc.cli.demo import digits as demo_digits
 from plmcmc.cli.demo import table as demo_table
 from plmcmc.cli.demo.scores import Trial, verdicts
-from plmcmc.imputation import Effort
 from plmcmc.posterior import ConvergenceWarning, Draws
 from plmcmc.training import Fitted
 from plmcmc.training.tabular import TableTraining
+from toy_tables import TINY
 
-LITTLE = Effort(
-    members=2,
-    couplings=2,
-    width=16,
-    training=TableTraining(updates=30),
-    chains=2,
-    burn_in=6,
-    states=4,
-)
+LITTLE = replace(TINY, width=16, training=TableTraining(updates=30), chains=2, burn_in=6, states=4)
 ROWS, COLUMNS = 569, 10
 # Four standard errors if each row were one value, and as much again: no model is the truth.
 COVERED = 0.9 + 8 * np.array([-1, 1]) * np.sqrt(0.9 * 0.1 / ROWS)

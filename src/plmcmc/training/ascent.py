@@ -45,6 +45,10 @@ class Ascent:
         self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self.capturable = all(group.get("capturable", False) for group in optimizer.param_groups)
         self.replay: Replay | None = None
+        # What a replay reads and writes, and how many batches of the first one's shape there were.
+        self.batch: Tensor
+        self.loss: Tensor
+        self.shape: torch.Size | None = None
         self.taken = 0
 
     def __call__(self, batch: Tensor) -> Tensor:
@@ -56,8 +60,7 @@ class Ascent:
                 # A replay changes them unseen, and what was worked out from them may be kept.
                 increment_version(parameter)
             return self.loss.clone()
-        if self.taken == 0:
-            self.shape = batch.shape
+        self.shape = self.shape or batch.shape
         if batch.shape != self.shape:
             return self._step(batch)
         self.taken += 1
