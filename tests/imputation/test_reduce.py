@@ -5,7 +5,7 @@ import pytest
 
 from plmcmc.data import Schema
 from plmcmc.imputation.layout import Layout
-from plmcmc.imputation.reduce import Mean, Median
+from plmcmc.imputation.reduce import Mean, Median, _Sums
 from plmcmc.imputation.sampling import Shown
 
 ROWS, PLACES, STATES = 200, 4, 10
@@ -86,3 +86,14 @@ def test_medians_of_rows_that_come_again_are_of_the_last_time():
     states = list(skewed_states())
     other = list(skewed_states(seed=1))
     assert (medians(other[:4] + states) == medians(states)).all()
+
+
+def test_slopes_of_any_size_may_repeat_each_other():
+    rng = np.random.default_rng(0)
+    slopes = 1e9 * rng.normal(size=(1, 400, 1)).repeat(2, 2)
+    values = 3.0 + 1e-9 * slopes[:, :, :1] + 0.01 * rng.normal(size=(1, 400, 1))
+    sums = _Sums(values[:, 0], 2)
+    sums.add(values, slopes)
+    # What the slopes owe is taken off: what is left has a deviation of .01, in 400 values.
+    assert abs(float(sums.mean()[0, 0]) - 3.0) < 4 * 0.01 / 20 + 0.001
+    assert abs(values.mean() - 3.0) > 0.01

@@ -330,3 +330,18 @@ class TestRefusals:
 
 def test_the_front_door_has_it():
     assert plmcmc.fit_flow is fit_flow
+
+
+def test_rates_grow_in_the_first_epoch_and_fall_along_a_cosine(monkeypatch):
+    rates, step = [], torch.optim.AdamW.step
+
+    def noted(self, *args, **options):
+        rates.append(self.param_groups[0]["lr"])
+        return step(self, *args, **options)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", noted)
+    options = {"epochs": 3, "batch_size": 16, "learning_rate": 0.01, "held_out": 0.0}
+    fit_flow(RealNVP(2, random_state=0), torch.randn(64, 2), **options, random_state=0)
+    done = np.arange(12) / 4
+    falling = 0.5 * (1 + np.cos(np.pi * done / 3))
+    np.testing.assert_allclose(rates, 0.01 * falling * np.minimum(1.0, 0.02 + done))
