@@ -18,6 +18,7 @@ import argparse
 import json
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from plmcmc.posterior import ConvergenceWarning, Draws, StuckWarning
 from plmcmc.rng import Streams
 
 PERTURB, AUXILIARY, LEVELS = 0.01, 1e-3, 256
+# Those within which most values shall have converged.
+PASSES = 5000
 # States of the paper's chains that are kept, and those shown as a progression.
 KEPT, SHOWN = 50, 9
 REDUCED = 0.5
@@ -108,18 +111,44 @@ def _measured(
     """Return the numbers of some draws, and what pictures show of them."""
     seconds = time.perf_counter() - began
     rhat, heights = draws.rhat()[:, ~observed[0]], _heights(flow, draws.values)
+    early = _early(draws)
     numbers = {
         "passes": draws.passes,
+        "passes of the warm-up": draws.warmup_passes,
         "seconds": round(seconds, 1),
         "acceptance": round(float(draws.acceptance.mean()), 3),
         "share of values at R-hat 1.1 or less": round(float((rhat <= 1.1).mean()), 4),
+        f"the same within {PASSES} passes": early,
         "the same, image by image": (rhat <= 1.1).mean(1).round(3).tolist(),
         "R-hat, median and largest": [round(float(r), 3) for r in (np.median(rhat), rhat.max())],
         "log p, last states, by image": heights[:, -1].mean(0).round(1).tolist(),
         "error of the mean": round(_error(draws.mean(), images, observed), 2),
     }
     print(json.dumps({way: numbers}), flush=True)
-    return {"numbers": numbers, "values": draws.values, "heights": heights, "mean": draws.mean()}
+    passes = _passes(draws)
+    return {
+        "numbers": numbers,
+        "values": draws.values,
+        "heights": heights,
+        "passes": passes,
+        "mean": draws.mean(),
+    }
+
+
+def _passes(draws: Draws) -> np.ndarray:
+    """Return the passes that a chain had spent at each of its draws."""
+    count = draws.values.shape[1]
+    each = (draws.passes - draws.warmup_passes) / count
+    return draws.warmup_passes + each * np.arange(1, count + 1)
+
+
+def _early(draws: Draws) -> float:
+    """Return the share of values at R-hat 1.1 or less within so many passes."""
+    kept = int((_passes(draws) <= PASSES).sum())
+    if kept < 4:
+        return 0.0
+    rhat = replace(draws, values=draws.values[:, :kept]).rhat()[~draws.observed]
+    return round(float((rhat <= 1.1).mean()), 4)
 
 
 def _calibrated(flow: Any, observed: np.ndarray, options: Any) -> dict:
@@ -192,12 +221,11 @@ def _figure(found: dict, path: Path) -> None:
         if way not in found:
             continue
         own = found[way]
-        kept = np.linspace(0, 1, own["heights"].shape[1])
-        words = f"{way}, {own['numbers']['passes']:,} passes"
         for number, line in enumerate(own["heights"].mean(0).T):
-            label = words if number == 0 else None
-            axes.plot(kept, line, color=colour, alpha=0.5, lw=0.8, label=label)
-    axes.set(xlabel="share of the states that were kept", ylabel="log p(y_M; x_O), mean of chains")
+            label = way if number == 0 else None
+            axes.plot(own["passes"], line, color=colour, alpha=0.5, lw=0.8, label=label)
+    axes.set(xlabel="flow passes of a chain, warm-up included", xscale="log")
+    axes.set(ylabel="log p(y_M; x_O), mean of chains")
     axes.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=120)

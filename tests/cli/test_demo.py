@@ -37,7 +37,7 @@ def sampled(fitted, truth, observed, seed):
     values += np.random.default_rng(seed).random(values.shape) * ~observed
     acceptance = np.full((8, len(truth)), 0.8)
     warnings.warn("a warning in words", ConvergenceWarning, stacklevel=1)
-    return Draws(values, observed, acceptance, 1, True, "auto", seed)
+    return Draws(values, observed, acceptance, 1, 0, True, "auto", seed)
 
 
 class Ran:

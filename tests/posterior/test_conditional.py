@@ -175,6 +175,7 @@ class TestChunks:
         assert same_bits(cut.values, whole.values)
         assert same_bits(cut.acceptance, whole.acceptance)
         assert cut.passes == whole.passes
+        assert cut.warmup_passes == whole.warmup_passes > 0
 
     def test_a_flow_with_contexts(self):
         flow = contextual()
@@ -473,11 +474,14 @@ class TestPasses:
 
     def test_warmup_is_counted(self):
         flow = curved()
-        assert sample(flow, self.X, draws=4, warmup=7, method=SETTLED).passes == 2 * 11
+        draws = sample(flow, self.X, draws=4, warmup=7, method=SETTLED)
+        assert (draws.passes, draws.warmup_passes) == (2 * 11, 2 * 7)
 
     def test_tuning_is_counted(self):
         # Of 8 steps of warm-up, 2 choose the auxiliary at 3 passes each, and 2 the step.
-        assert sample(curved(), self.X, draws=4, warmup=8, method="pcn").passes == 2 * 3 + 2 * 10
+        draws = sample(curved(), self.X, draws=4, warmup=8, method="pcn")
+        assert draws.passes == 2 * 3 + 2 * 10
+        assert draws.warmup_passes == draws.passes - 2 * 4
         # Without a step to tune, 6 are left; without anything, all.
         given = methods.CrankNicolson(step=0.5)
         assert sample(curved(), self.X, draws=4, warmup=8, method=given).passes == 2 * 3 + 2 * 10
@@ -557,6 +561,7 @@ class TestCheckpoint:
         assert same_bits(resumed.values, straight.values)
         assert same_bits(resumed.acceptance, straight.acceptance)
         assert resumed.passes == straight.passes
+        assert resumed.warmup_passes == straight.warmup_passes
 
     @pytest.mark.parametrize("method", ["elliptical", "mala", "auto"])
     def test_kernels_of_other_states_and_costs(self, method, tmp_path):
@@ -573,6 +578,7 @@ class TestCheckpoint:
         )
         assert same_bits(resumed.values, straight.values)
         assert resumed.passes == straight.passes
+        assert resumed.warmup_passes == straight.warmup_passes
 
     def test_without_a_seed_the_saved_one_goes_on(self, tmp_path):
         self.killed(tmp_path / "run", 40, method="pcn", random_state=None)

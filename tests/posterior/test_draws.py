@@ -22,18 +22,18 @@ def made_up(chains=2, draws=50, *, observed=OBSERVED, dtype=np.float64, seed=0):
     values = source.normal(size=(chains, draws, *observed.shape)).astype(dtype)
     values[:, :, observed] = 1 / 3
     acceptance = np.full((chains, len(observed)), 0.25)
-    return Draws(values, observed, acceptance, 120, True, "Elliptical()", 7)
+    return Draws(values, observed, acceptance, 120, 20, True, "Elliptical()", 7)
 
 
 class TestStatistics:
     def test_mean_by_hand(self):
         values = np.array([[[[1.0, 2.0]], [[1.0, 4.0]]], [[[1.0, 6.0]], [[1.0, 12.0]]]])
-        draws = Draws(values, np.array([[True, False]]), np.ones((2, 1)), 1, True, "", 0)
+        draws = Draws(values, np.array([[True, False]]), np.ones((2, 1)), 1, 0, True, "", 0)
         assert draws.mean().tolist() == [[1.0, 6.0]]
 
     def test_quantiles_by_hand(self):
         values = np.arange(11.0).reshape(1, 11, 1, 1)
-        draws = Draws(values, np.array([[False]]), np.ones((1, 1)), 1, True, "", 0)
+        draws = Draws(values, np.array([[False]]), np.ones((1, 1)), 1, 0, True, "", 0)
         assert draws.quantile(0.5).tolist() == [[5.0]]
         assert draws.quantile([0.0, 0.25, 1.0]).tolist() == [[[0.0]], [[2.5]], [[10.0]]]
 
@@ -119,7 +119,7 @@ class TestFile:
         back = Draws.load(path)
         for name in ("values", "observed", "acceptance"):
             assert same_bits(getattr(back, name), getattr(draws, name))
-        for name in ("passes", "exact", "method", "seed"):
+        for name in ("passes", "warmup_passes", "exact", "method", "seed"):
             assert getattr(back, name) == getattr(draws, name)
         assert [file.name for file in tmp_path.iterdir()] == ["draws.safetensors"]
 
@@ -127,7 +127,14 @@ class TestFile:
         observed = np.asfortranarray(np.random.default_rng(0).random((4, 3)) < 0.5)
         draws = made_up(observed=observed)
         turned = Draws(
-            np.asfortranarray(draws.values), observed, draws.acceptance.T.copy().T, 1, True, "", 0
+            np.asfortranarray(draws.values),
+            observed,
+            draws.acceptance.T.copy().T,
+            1,
+            0,
+            True,
+            "",
+            0,
         )
         back = Draws.load(turned.save(tmp_path / "draws"))
         assert np.array_equal(back.values, draws.values)

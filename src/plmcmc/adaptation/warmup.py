@@ -50,6 +50,7 @@ class Warmup:
             the directions in which the draws spread further than the metric says.
         acceptance: mean acceptance probability that step sizes aim at.
         trajectory: angle that a trajectory turns through; a quarter turn forgets a Gaussian.
+        jitter: share that steps vary by from one trajectory to the next, as `Hamiltonian` takes it.
         most_turns: longest trajectory allowed, in turns.
         most_pooled: holes up to which the metric is averaged over a row's chains; of more it is
             taken at one of them, and the chains share the work.
@@ -62,6 +63,7 @@ class Warmup:
     stretches: tuple[int, ...] = (15, 20)
     acceptance: float = 0.65
     trajectory: float = 2.2
+    jitter: float = 0.5
     most_turns: int = 40
     most_pooled: int = 512
     jumps: bool = True
@@ -108,11 +110,11 @@ class Warmup:
                 spent += products
             else:
                 frame = widened(frame, pool.covariance, pool.mean, pool.draws * INDEPENDENT)
-            kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))
+            kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams), self.jitter)
             (state, steps, passes), pool = self._window(kernel, state, length, streams)
             spent += passes
         assert frame is not None
-        kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams))
+        kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams), self.jitter)
         return Tuned(self._with_jumps(kernel, target, holes, pool), state, spent)
 
     def points(self, holes: int, chains: int) -> int:

@@ -71,12 +71,12 @@ class Completions:
 
 
 class Acceptance:
-    """Counts acceptances after the burn-in, and the passes of the whole run."""
+    """Counts acceptances after the burn-in, and the passes of the whole run and of the burn-in."""
 
     def __init__(self, schedule: Schedule, like: Tensor) -> None:
         self.schedule = schedule
         self.accepted = torch.zeros(len(like), dtype=torch.float64, device=like.device)
-        self.passes = 0
+        self.passes = self.warmup_passes = 0
 
     def record(self, step: int, state: Any, info: Info) -> None:
         """Count one step; nothing here waits for the device."""
@@ -84,6 +84,8 @@ class Acceptance:
         self.passes += info.passes
         if step > self.schedule.burn_in:
             self.accepted += info.accepted
+        else:
+            self.warmup_passes += info.passes
 
     @property
     def rate(self) -> Tensor:
@@ -92,9 +94,10 @@ class Acceptance:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the counts."""
-        return {"accepted": self.accepted, "passes": torch.tensor(self.passes)}
+        passes = torch.tensor([self.passes, self.warmup_passes])
+        return {"accepted": self.accepted, "passes": passes}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take over counts kept before."""
         self.accepted.copy_(tensors["accepted"])
-        self.passes = int(tensors["passes"])
+        self.passes, self.warmup_passes = tensors["passes"].tolist()

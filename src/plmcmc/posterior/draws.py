@@ -28,6 +28,7 @@ class Draws:
         acceptance: `(chains, rows)`, share of steps after the warm-up that moved; NaN for rows
             with nothing missing, which need no chain.
         passes: flow passes per chain, warm-up included.
+        warmup_passes: those of them that were spent before the first step that counts.
         exact: False if the method was a biased one.
         method: what was run: a name, or a configured method.
         seed: the seed that repeats it.
@@ -37,6 +38,7 @@ class Draws:
     observed: NDArray[np.bool_]
     acceptance: NDArray[np.float64]
     passes: int
+    warmup_passes: int
     exact: bool
     method: str
     seed: int
@@ -98,8 +100,9 @@ class Draws:
             name: np.ascontiguousarray(getattr(self, name))
             for name in ("values", "observed", "acceptance")
         }
-        facts = {"passes": self.passes, "exact": self.exact, "method": self.method}
-        content = save(tensors, {"draws": json.dumps(facts | {"seed": self.seed})})
+        names = ("passes", "warmup_passes", "exact", "method", "seed")
+        facts = {name: getattr(self, name) for name in names}
+        content = save(tensors, {"draws": json.dumps(facts)})
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(path.name + ".partial")
         temporary.write_bytes(content)

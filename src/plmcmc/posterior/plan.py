@@ -133,6 +133,7 @@ class _Chunk:
             on_step=lambda done, info: report(done, ""),
         )
         acceptance.passes += passes
+        acceptance.warmup_passes += passes
         collected.take(self.rows, completions.values, acceptance, exact=kernel.exact)
 
     def _checkpoint(self) -> Checkpoint | None:
@@ -174,6 +175,7 @@ class _Collected:
     values: NDArray[np.floating]
     acceptance: NDArray[np.float64]
     passes: int = 0
+    warmup_passes: int = 0
     exact: bool = True
 
     @classmethod
@@ -189,6 +191,7 @@ class _Collected:
         self.values[:, :, where] = by_chain.numpy()
         self.acceptance[:, where] = counted.rate.cpu().reshape(len(rows), chains).T.numpy()
         self.passes = max(self.passes, counted.passes)
+        self.warmup_passes = max(self.warmup_passes, counted.warmup_passes)
         self.exact = exact
 
     def draws(self, plan: Plan) -> Draws:
@@ -201,6 +204,7 @@ class _Collected:
             observed,
             self.acceptance,
             self.passes,
+            self.warmup_passes,
             self.exact,
             plan.method_name,
             plan.seed,
