@@ -33,7 +33,7 @@ from plmcmc.flows import Absolute, Preprocessed, full_precision, log_prob
 from plmcmc.posterior import ConvergenceWarning, Draws, StuckWarning
 from plmcmc.rng import Streams
 
-PERTURB, AUXILIARY, LEVELS = 0.01, 1e-3, 256
+PERTURB, AUXILIARY = 0.01, 1e-3
 # Those within which most values shall have converged.
 PASSES = 5000
 # States of the paper's chains that are kept, and those shown as a progression.
@@ -45,7 +45,9 @@ def main() -> None:
     arguments = _arguments()
     arguments.output.mkdir(parents=True, exist_ok=True)
     flow = load(arguments.flow).to(arguments.device)
-    images = load_images(arguments.images)[arguments.skip :][: arguments.rows].astype(np.float32)
+    levels = flow.chain[0].levels
+    images = load_images(arguments.images)[arguments.skip :][: arguments.rows] // (256 // levels)
+    images = images.astype(np.float32)
     faces = arguments.task == "faces"
     observed = (RightHalf() if faces else CentreSquare(arguments.hole))(images)
     name = "faces" if faces else f"cifar-{arguments.hole}"
@@ -57,7 +59,7 @@ def main() -> None:
     if arguments.calibration:
         numbers["calibration"] = _calibrated(flow, observed, arguments)
     (arguments.output / f"{name}.json").write_text(json.dumps(numbers, indent=1) + "\n")
-    _pictures(found, images, observed, arguments.output / name)
+    _pictures(found, images, observed, levels, arguments.output / name)
     _figure(found, arguments.output / f"{name}-trace.png")
 
 
@@ -89,7 +91,7 @@ def _paper(
     with torch.no_grad():
         first = start(charted, data.repeat(options.chains), streams)
     first = first.unflatten(0, (len(images), options.chains)).movedim(1, 0)
-    method = methods.Metropolis(PERTURB, None, NormalAuxiliary(AUXILIARY * LEVELS))
+    method = methods.Metropolis(PERTURB, None, NormalAuxiliary(AUXILIARY * flow.chain[0].levels))
     began = time.perf_counter()
     draws = _quiet(condition(charted, images, observed).sample)(
         KEPT,
@@ -188,26 +190,28 @@ def _error(mean: np.ndarray, images: np.ndarray, observed: np.ndarray) -> float:
     return float(np.sqrt(np.mean((mean - images)[~observed] ** 2)))
 
 
-def _pictures(found: dict, images: np.ndarray, observed: np.ndarray, name: Path) -> None:
+def _pictures(
+    found: dict, images: np.ndarray, observed: np.ndarray, levels: int, name: Path
+) -> None:
     """Write the grid and both progressions; an image takes a row."""
-    seen = np.where(observed, images, 127.0)
+    seen = np.where(observed, images, levels / 2)
     default, paper = found["default"], found.get("paper")
     columns = [images, seen]
     if paper is not None:
         columns += [paper["initial"], paper["values"][0, -1]]
     columns += [default["values"][chain, -1] for chain in range(min(3, len(default["values"])))]
     columns += [default["mean"]]
-    _grid(columns, name.with_name(f"{name.name}.png"))
+    _grid(columns, levels, name.with_name(f"{name.name}.png"))
     for way, own in found.items():
         steps = np.linspace(0, own["values"].shape[1] - 1, SHOWN).round().astype(int)
         first = [own["initial"]] if "initial" in own else []
         shown = [*first, *(own["values"][0, step] for step in steps)]
-        _grid(shown, name.with_name(f"{name.name}-{way}.png"))
+        _grid(shown, levels, name.with_name(f"{name.name}-{way}.png"))
 
 
-def _grid(columns: list[np.ndarray], path: Path) -> None:
+def _grid(columns: list[np.ndarray], levels: int, path: Path) -> None:
     rows = np.stack(columns, 1)
-    write_sheet(path, rows.reshape(-1, *rows.shape[2:]), LEVELS, across=len(columns))
+    write_sheet(path, rows.reshape(-1, *rows.shape[2:]), levels, across=len(columns))
 
 
 def _figure(found: dict, path: Path) -> None:

@@ -14,6 +14,7 @@ from torch.nn.functional import conv2d, linear, logsigmoid
 
 from plmcmc.flows.base import total
 from plmcmc.flows.conditioner import ACTIVATIONS
+from plmcmc.flows.kept import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,13 +81,6 @@ class _Known(NamedTuple):
     log_det: Tensor
 
 
-def _trackable(weight: Tensor) -> bool:
-    """Return whether a weight tells when it changes, and nobody wants its slope."""
-    if type(weight) is not nn.Parameter or weight.is_inference():
-        return False
-    return not (weight.requires_grad and torch.is_grad_enabled())
-
-
 class Mixing(nn.Module):
     """A norm, then an invertible 1x1 convolution `P L U`: channels meet others in every step."""
 
@@ -101,7 +95,7 @@ class Mixing(nn.Module):
         self.upper = nn.Parameter(torch.zeros(channels, channels))
         self.log_diagonal = nn.Parameter(torch.zeros(channels))
         self.take(torch.linalg.qr(torch.randn(channels, channels, dtype=torch.float64)).Q)
-        self._kept: dict[str, tuple[object, _Known]] = {}
+        self._kept = Kept()
 
     @torch.no_grad()
     def take(self, matrix: Tensor) -> None:
@@ -147,19 +141,15 @@ class Mixing(nn.Module):
         return lower + torch.eye(len(lower), device=lower.device), upper + diagonal.diag()
 
     def _known(self, way: str, dtype: torch.dtype, find: Callable[[], Map]) -> _Known:
-        """Return a map and its volume; kept while nobody trains, until the weights change."""
+        """Return a map and its volume."""
+
+        def found() -> _Known:
+            weight, bias = find()
+            log_det = total(self.norm.log_scale) + total(self.log_diagonal)
+            return _Known(Map(weight.to(dtype), bias.to(dtype)), log_det)
+
         weights = (self.lower, self.upper, self.log_diagonal, *self.norm.parameters())
-        keep = all(_trackable(weight) for weight in weights)
-        told = (*weights, self.permutation, self.sign)
-        now = (dtype, *((own.data_ptr(), own._version) for own in told)) if keep else None
-        kept = self._kept.get(way)
-        if kept is not None and kept[0] == now:
-            return kept[1]
-        weight, bias = find()
-        log_det = total(self.norm.log_scale) + total(self.log_diagonal)
-        known = _Known(Map(weight.to(dtype), bias.to(dtype)), log_det)
-        self._kept |= {way: (now, known)} if keep else {}
-        return known
+        return self._kept.get(way, found, weights, (self.permutation, self.sign), dtype)
 
 
 class NormedConvolution(nn.Module):
@@ -169,16 +159,18 @@ class NormedConvolution(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(SPREAD * torch.randn(outputs, inputs, size, size))
         self.norm = Norm(outputs)
+        self._kept = Kept()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the normed output."""
         same = self.weight.shape[2] // 2
         if self.norm.waiting:
             self.norm.meet(conv2d(x, self.weight, padding=same))
-        scale = self.norm.log_scale.exp()
-        return conv2d(
-            x, self.weight * scale[:, None, None, None], scale * self.norm.bias, padding=same
-        )
+        weights = (self.weight, self.norm.bias, self.norm.log_scale)
+        return conv2d(x, *self._kept.get("folded", self._folded, weights), padding=same)
+
+    def _folded(self) -> Map:
+        return _scaled(self.weight, self.norm.bias, self.norm.log_scale.exp())
 
 
 class ZeroConvolution(nn.Module):
@@ -189,11 +181,15 @@ class ZeroConvolution(nn.Module):
         self.weight = nn.Parameter(torch.zeros(outputs, inputs, 3, 3))
         self.bias = nn.Parameter(torch.zeros(outputs))
         self.log_scale = nn.Parameter(torch.zeros(outputs))
+        self._kept = Kept()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the scaled output."""
-        scale = (GAIN * self.log_scale).exp()
-        return conv2d(x, self.weight * scale[:, None, None, None], scale * self.bias, padding=1)
+        weights = (self.weight, self.bias, self.log_scale)
+        return conv2d(x, *self._kept.get("folded", self._folded, weights), padding=1)
+
+    def _folded(self) -> Map:
+        return _scaled(self.weight, self.bias, (GAIN * self.log_scale).exp())
 
 
 class Coupling(nn.Module):
@@ -257,6 +253,11 @@ def squeezed(x: Tensor) -> Tensor:
 def unsqueezed(x: Tensor) -> Tensor:
     """Return what was squeezed."""
     return nn.functional.pixel_shuffle(x, 2)
+
+
+def _scaled(weight: Tensor, bias: Tensor, scale: Tensor) -> Map:
+    """Return a convolution whose outputs are scaled."""
+    return Map(weight * scale[:, None, None, None], bias * scale)
 
 
 def _summed(log_scale: Tensor) -> Tensor:

@@ -1,0 +1,67 @@
+"""What is kept of weights is never older than they are."""
+
+import pytest
+import torch
+from torch import nn
+
+from plmcmc.flows import Glow
+from plmcmc.flows.kept import Kept
+
+
+class Asked:
+    """Counts how often it is asked."""
+
+    def __init__(self):
+        self.times = 0
+
+    def __call__(self):
+        self.times += 1
+        return self.times
+
+
+def test_found_once_until_a_weight_or_a_buffer_or_the_key_changes():
+    kept, find = Kept(), Asked()
+    weight, buffer = nn.Parameter(torch.zeros(2), requires_grad=False), torch.zeros(2)
+    assert [kept.get("a", find, (weight,), (buffer,), 1) for _ in range(3)] == [1, 1, 1]
+    weight.add_(1)
+    assert kept.get("a", find, (weight,), (buffer,), 1) == 2
+    buffer.add_(1)
+    assert kept.get("a", find, (weight,), (buffer,), 1) == 3
+    assert kept.get("a", find, (weight,), (buffer,), 2) == 4
+    assert kept.get("b", find, (weight,), (buffer,), 2) == 5
+    assert kept.get("a", find, (weight,), (buffer,), 2) == 4
+
+
+def test_nothing_is_kept_while_a_slope_is_wanted():
+    kept, find, weight = Kept(), Asked(), nn.Parameter(torch.zeros(2))
+    assert [kept.get("a", find, (weight,)) for _ in range(2)] == [1, 2]
+    with torch.no_grad():
+        assert [kept.get("a", find, (weight,)) for _ in range(2)] == [3, 3]
+    assert kept.get("a", find, (weight,)) == 4
+
+
+def built(state=None):
+    flow = Glow((4, 8, 8), levels=2, steps=2, width=8, random_state=0).eval()
+    if state is not None:
+        flow.load_state_dict(state)
+    return flow
+
+
+@pytest.mark.parametrize("name", [name for name, _ in built().named_parameters()])
+def test_a_glow_sees_every_weight_that_changes(name):
+    flow, source = built(), torch.Generator().manual_seed(0)
+    x = torch.randn(3, 4, 8, 8, generator=source)
+    with torch.no_grad():
+        for parameter in flow.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=source))
+        z, log_det = flow.to_latent(x)
+        flow.to_data(z)
+        changed = flow.get_parameter(name)
+        changed.add_(0.1 * torch.randn(changed.shape, generator=source))
+        fresh = built(flow.state_dict())
+        again, again_det = flow.to_latent(x)
+        assert torch.equal(again, fresh.to_latent(x)[0])
+        assert torch.equal(again_det, fresh.to_latent(x)[1])
+        assert torch.equal(flow.to_data(z)[0], fresh.to_data(z)[0])
+        density = again_det + flow.latent_log_prob(again)
+        assert not torch.equal(density, log_det + flow.latent_log_prob(z)), "nothing had changed"
