@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 from plmcmc import Given, NormalAuxiliary, calibrate, condition, load, methods
+from plmcmc.adaptation import Warmup
 from plmcmc.chains import FromObserved, Unconditional
 from plmcmc.cli.sheet import write_sheet
 from plmcmc.data import CentreSquare, Incomplete, RightHalf, load_images
@@ -34,8 +35,8 @@ from plmcmc.posterior import ConvergenceWarning, Draws, StuckWarning
 from plmcmc.rng import Streams
 
 PERTURB, AUXILIARY = 0.01, 1e-3
-# Those within which most values shall have converged.
-PASSES = 5000
+# At which convergence is looked at.
+PASSES = (5_000, 10_000, 20_000)
 # States of the paper's chains that are kept, and those shown as a progression.
 KEPT, SHOWN = 50, 9
 REDUCED = 0.5
@@ -65,15 +66,12 @@ def main() -> None:
 
 def _default(flow: Any, images: np.ndarray, observed: np.ndarray, options: Any) -> dict:
     posterior = condition(flow, images, observed)
-    tuning = methods.Pullback().tuning
-    if options.most_pooled is not None:
-        tuning = type(tuning)(most_pooled=options.most_pooled)
     began = time.perf_counter()
     draws = _quiet(posterior.sample)(
         options.draws,
         chains=options.chains,
         warmup=options.warmup,
-        method=methods.Pullback(tuning),
+        method=methods.Pullback(Warmup(**options.tuning)),
         random_state=options.seed,
     )
     return _measured("default", flow, draws, images, observed, began)
@@ -113,14 +111,13 @@ def _measured(
     """Return the numbers of some draws, and what pictures show of them."""
     seconds = time.perf_counter() - began
     rhat, heights = draws.rhat()[:, ~observed[0]], _heights(flow, draws.values)
-    early = _early(draws)
     numbers = {
         "passes": draws.passes,
         "passes of the warm-up": draws.warmup_passes,
         "seconds": round(seconds, 1),
         "acceptance": round(float(draws.acceptance.mean()), 3),
         "share of values at R-hat 1.1 or less": round(float((rhat <= 1.1).mean()), 4),
-        f"the same within {PASSES} passes": early,
+        "the same within passes": {str(passes): _early(draws, passes) for passes in PASSES},
         "the same, image by image": (rhat <= 1.1).mean(1).round(3).tolist(),
         "R-hat, median and largest": [round(float(r), 3) for r in (np.median(rhat), rhat.max())],
         "log p, last states, by image": heights[:, -1].mean(0).round(1).tolist(),
@@ -144,9 +141,9 @@ def _passes(draws: Draws) -> np.ndarray:
     return draws.warmup_passes + each * np.arange(1, count + 1)
 
 
-def _early(draws: Draws) -> float:
+def _early(draws: Draws, passes: int) -> float:
     """Return the share of values at R-hat 1.1 or less within so many passes."""
-    kept = int((_passes(draws) <= PASSES).sum())
+    kept = int((_passes(draws) <= passes).sum())
     if kept < 4:
         return 0.0
     rhat = replace(draws, values=draws.values[:, :kept]).rhat()[~draws.observed]
@@ -159,7 +156,7 @@ def _calibrated(flow: Any, observed: np.ndarray, options: Any) -> dict:
     def hidden(x: np.ndarray, *_: Any) -> np.ndarray:
         return np.broadcast_to(observed[0], x.shape)
 
-    report = calibrate(flow, hidden, options.calibration, 15, thin=4, random_state=options.seed)
+    report = calibrate(flow, hidden, options.calibration, 14, thin=20, random_state=options.seed)
     print(report, flush=True)
     return {"rows": options.calibration, "passed": bool(report.passed), "report": str(report)}
 
@@ -249,7 +246,7 @@ def _arguments() -> argparse.Namespace:
     add("--chains", type=int, default=4)
     add("--draws", type=int, default=100)
     add("--warmup", type=int, help="trajectories that the default tunes for")
-    add("--most-pooled", type=int, help="see plmcmc.adaptation.Warmup")
+    add("--tuning", type=json.loads, default={}, help="settings of a Warmup, as JSON")
     add("--proposals", type=int, default=25_000, help="of the paper's kernel; 0 leaves it out")
     add("--calibration", type=int, default=0, help="images drawn from the flow to calibrate on")
     add("--device", default="cpu")

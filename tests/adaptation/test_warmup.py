@@ -6,6 +6,7 @@ import torch
 from exact import FLOWS, begin, shaken
 from plmcmc.adaptation import Warmup, climb
 from plmcmc.adaptation.pool import Pool
+from plmcmc.adaptation.reach import Memory
 from plmcmc.adaptation.step_size import StepSize
 from plmcmc.flows import RealNVP
 from plmcmc.kernels import Cycle, Holes
@@ -88,6 +89,16 @@ def test_the_cost_is_what_it_says():
     gradients = flow.passes - flow.products
     assert passes == 3 * gradients + flow.products
     assert kernel.exact
+
+
+@pytest.mark.parametrize(("kept", "times"), [(0.0, 1), (0.97, 4)])
+def test_draws_turn_further_where_the_last_window_did_not_forget(kept, times, monkeypatch):
+    """What the frame does not know of shows in how much neighbouring draws are alike."""
+    same = property(lambda memory: torch.full_like(memory.total, kept))
+    monkeypatch.setattr(Memory, "correlation", same)
+    kernel, *_ = tuned(FLOWS["linear"](), jumps=False, trajectory=2.2, most_turns=1000)
+    angle = kernel.step_size.median() * kernel.turns[0]
+    assert 2.2 * times <= float(angle) <= 2.2 * times + float(kernel.step_size.median())
 
 
 class Counting(Handing):

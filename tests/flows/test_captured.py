@@ -99,13 +99,15 @@ def test_weights_want_slopes_as_before(monkeypatch):
 
 
 def test_all_else_is_the_flow_s_own():
-    own = shaken(Glow((1, 4, 4), levels=2, steps=1, width=4, random_state=0), 0.1).eval()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    own = shaken(Glow((1, 4, 4), levels=2, steps=1, width=4, random_state=0), 0.1).eval().to(device)
     wrapped = Captured(own)
     assert home(wrapped) == home(own)
     assert wrapped.sizes == own.sizes
-    assert tempered(wrapped, 2, torch.Generator().manual_seed(0), 0.5).shape == (2, 16)
-    with torch.no_grad():
-        check_flow(wrapped, sample(own, 8, torch.Generator().manual_seed(0)))
+    source = torch.Generator(device).manual_seed(0)
+    assert tempered(wrapped, 2, source, 0.5).shape == (2, 16)
+    with torch.no_grad(), full_precision():
+        check_flow(wrapped, sample(own, 8, source))
     assert not hasattr(wrapped, "nothing_of_the_kind")
 
 

@@ -19,6 +19,7 @@ from plmcmc.adaptation.metric import (
     widened,
 )
 from plmcmc.adaptation.pool import Pool
+from plmcmc.adaptation.reach import Memory, further
 from plmcmc.adaptation.step_size import Stepped, tune
 from plmcmc.kernels import Cycle, GradientState, Hamiltonian, Holes, Jump, Kernel, Metropolis
 from plmcmc.kernels.base import finite_start
@@ -49,7 +50,8 @@ class Warmup:
         stretches: trajectories per further window; each begins by widening the last frame along
             the directions in which the draws spread further than the metric says.
         acceptance: mean acceptance probability that step sizes aim at.
-        trajectory: angle that a trajectory turns through; a quarter turn forgets a Gaussian.
+        trajectory: angle that a trajectory turns through; a quarter turn forgets a Gaussian. Draws
+            go further where the last window's still resembled the ones before (see `further`).
         jitter: share that steps vary by from one trajectory to the next, as `Hamiltonian` takes it.
         most_turns: longest trajectory allowed, in turns.
         most_pooled: holes up to which the metric is averaged over a row's chains; of more it is
@@ -63,9 +65,9 @@ class Warmup:
     stretches: tuple[int, ...] = (15, 20)
     acceptance: float = 0.65
     trajectory: float = 2.2
-    jitter: float = 0.5
-    most_turns: int = 40
-    most_pooled: int = 512
+    jitter: float = 0.2
+    most_turns: int = 64
+    most_pooled: int = 1024
     jumps: bool = True
     widening: float = 1.3
 
@@ -101,7 +103,7 @@ class Warmup:
         spent = 3 * (self.climb_steps + 1)
         pool = Pool.of(holes.gather(state.position))
         steps = torch.full((len(holes.places),), FIRST_STEP, dtype=torch.float64, device=y.device)
-        frame = None
+        frame, memory = None, Memory.of(holes.gather(state.position))
         for index, length in enumerate(self.windows + self.stretches):
             if frame is None or index < len(self.windows):
                 whitened = partial(target.whitened, information=information)
@@ -111,10 +113,11 @@ class Warmup:
             else:
                 frame = widened(frame, pool.covariance, pool.mean, pool.draws * INDEPENDENT)
             kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams), self.jitter)
-            (state, steps, passes), pool = self._window(kernel, state, length, streams)
+            (state, steps, passes), pool, memory = self._window(kernel, state, length, streams)
             spent += passes
         assert frame is not None
-        kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams), self.jitter)
+        turns = self._turns(steps, streams, memory.correlation)
+        kernel = Hamiltonian(target, frame, steps, turns, self.jitter)
         return Tuned(self._with_jumps(kernel, target, holes, pool), state, spent)
 
     def points(self, holes: int, chains: int) -> int:
@@ -131,15 +134,17 @@ class Warmup:
 
     def _window(
         self, kernel: Hamiltonian, state: GradientState, length: int, streams: Streams
-    ) -> tuple[Stepped, Pool]:
+    ) -> tuple[Stepped, Pool, Memory]:
         """Run one window; pool its second half."""
         pool: Pool | None = None
+        memory = Memory.of(kernel.frame.gather(state.position))
 
         def watch(step: int, state: GradientState) -> None:
-            nonlocal pool
+            nonlocal pool, memory
+            values = kernel.frame.gather(state.position)
+            memory = memory.add(values)
             if step >= length // 2:
-                seen = Pool.of(kernel.frame.gather(state.position))
-                pool = seen if pool is None else pool.add(seen)
+                pool = Pool.of(values) if pool is None else pool.add(Pool.of(values))
 
         stepped = tune(
             lambda steps: replace(kernel, step_size=steps),
@@ -152,15 +157,18 @@ class Warmup:
             watch=watch,
         )
         assert pool is not None
-        return stepped, pool
+        return stepped, pool, memory
 
-    def _turns(self, steps: Tensor, streams: Streams) -> Tensor:
+    def _turns(self, steps: Tensor, streams: Streams, correlation: Tensor | None = None) -> Tensor:
         """Turns that make up a trajectory, one number per block: the batch waits for the longest.
 
         By block, since a block's draws must not depend on which others share its batch.
         """
         sizes = torch.tensor(streams.sizes, device=steps.device) * len(steps) // streams.rows
         wanted = [self.trajectory / part.median() for part in steps.split(sizes.tolist())]
+        if correlation is not None:
+            blocks = correlation.split(sizes.tolist())
+            wanted = [far * further(own) for far, own in zip(wanted, blocks, strict=True)]
         turns = torch.stack(wanted).ceil().long().clamp(1, self.most_turns)
         return turns.repeat_interleave(sizes)
 
