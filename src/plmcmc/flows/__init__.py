@@ -6,6 +6,7 @@ from plmcmc.flows.contract import BrokenFlow, check_flow
 from plmcmc.flows.files import FileError, load, save
 from plmcmc.flows.glow import Absolute, Glow
 from plmcmc.flows.linear import Linear
+from plmcmc.flows.lowered import lowered
 from plmcmc.flows.nice import NICE
 from plmcmc.flows.preprocessing import (
     ChannelsFirst,
@@ -47,6 +48,7 @@ __all__ = [
     "home",
     "load",
     "log_prob",
+    "lowered",
     "replayed",
     "sample",
     "save",

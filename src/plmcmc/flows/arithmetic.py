@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.autograd import Function
 
 
 def full_precision() -> AbstractContextManager[None]:
@@ -16,3 +20,50 @@ def full_precision() -> AbstractContextManager[None]:
     return torch.backends.cudnn.flags(
         enabled=True, benchmark=False, deterministic=True, allow_tf32=False
     )
+
+
+@contextmanager
+def rounded_products() -> Iterator[None]:
+    """Let a GPU round what float32 matrix products multiply to TF32, ten bits."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+class Rounded(Function):
+    """`x weight^T` with rounded products, its slopes too; only `x` may want one."""
+
+    @staticmethod
+    def product(x: Tensor, weight: Tensor) -> Tensor:
+        """Return the product."""
+        return Rounded.apply(x, weight)
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        """Multiply."""
+        with rounded_products():
+            return x @ weight.T
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        """Keep the weight for both slopes."""
+        del output
+        ctx.save_for_backward(inputs[1])
+        ctx.save_for_forward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the slope of `x`."""
+        (weight,) = ctx.saved_tensors
+        with rounded_products():
+            return slope @ weight, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return how the product moves with `x`."""
+        (weight,) = ctx.saved_tensors
+        with rounded_products():
+            return tangent @ weight.T

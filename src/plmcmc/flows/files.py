@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from plmcmc.flows.base import seeded
 from plmcmc.flows.glow import Glow
 from plmcmc.flows.linear import Linear
+from plmcmc.flows.lowered import is_lowered
 from plmcmc.flows.nice import NICE
 from plmcmc.flows.preprocessing import (
     ChannelsFirst,
@@ -53,6 +54,8 @@ def save(flow: Flow, path: str | Path, *, overwrite: bool = False) -> Path:
     path = free_place(path, "flow", overwrite=overwrite)
     if not isinstance(flow, nn.Module):
         raise TypeError(f"only plmcmc's own flows can be saved; got {type(flow).__name__}")
+    if is_lowered(flow):
+        raise TypeError("a flow in a lower precision is not saved: save the one it was made from")
     described = {"format": FORMAT, "version": VERSION, "dtype": str(home(flow).dtype)[6:]}
     described["flow"] = describe(flow)
     return write_directory(path, described, flow.state_dict())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from plmcmc.adapters import adapt
 from plmcmc.chains import Schedule, Start, Unconditional, resumed_seed
 from plmcmc.data import DataError, Incomplete
 from plmcmc.data.incomplete import checked
-from plmcmc.flows import ContextualFlow, Flow, full_precision, home, log_prob
+from plmcmc.flows import ContextualFlow, Flow, full_precision, home, log_prob, lowered
 from plmcmc.posterior.batch import REFERENCE_ROWS, Batch, Method, Reference
 from plmcmc.posterior.checks import (
     CONTEXT_MISSING,
@@ -44,6 +44,7 @@ def condition(
     context: Any = None,
     *,
     noise: Any = None,
+    precision: str = "float32",
     check: bool = True,
 ) -> Conditional:
     """Return the conditional distribution of a flow given what is observed in each row of `x`.
@@ -57,6 +58,8 @@ def condition(
         noise: standard deviation of the normal error that values were read with: one number, one
             for each column, or one for each value; 0 for exact ones. What was read with an error is
             sampled, too: draws are of the true values.
+        precision: that networks of a `NICE` or `RealNVP` compute in: `"float32"`, or, faster on a
+            GPU, `"tf32"` or `"bfloat16"`: draws are then those of a slightly other flow.
         check: test on a few of the flow's own samples that it keeps its promises.
 
     Raises:
@@ -80,7 +83,7 @@ def condition(
     conditional = Conditional(flow, values.copy(), data, contexts)
     with full_precision():
         check_match(conditional, check=check)
-    return conditional
+    return replace(conditional, flow=lowered(flow, precision))
 
 
 @dataclass(frozen=True, eq=False)

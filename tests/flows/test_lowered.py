@@ -1,0 +1,115 @@
+"""Flows in a lower precision: nearly the same, and still flows."""
+
+import numpy as np
+import pytest
+import torch
+
+import plmcmc
+from flow_cases import shaken
+from plmcmc.flows import NICE, Glow, Linear, Preprocessed, RealNVP, Whiten, home, lowered, sample
+from plmcmc.flows.arithmetic import Rounded, rounded_products
+from plmcmc.flows.lowered import WIDTH, _Lowered
+
+FLOWS = {
+    "nice": lambda: NICE(7, width=20, depth=2, latent="logistic", random_state=0),
+    "realnvp": lambda: RealNVP(7, width=20, depth=2, activation="silu", random_state=0),
+}
+
+
+def built(name):
+    inner = shaken(FLOWS[name](), 0.1).eval()
+    return Preprocessed([Whiten(torch.ones(7), torch.full((7,), 2.0))], inner).eval()
+
+
+def drawn(flow, rows=200):
+    with torch.no_grad():
+        return sample(flow, rows, torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("name", FLOWS)
+@pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 1e-4), ("bfloat16", 0.05)])
+def test_nearly_the_same_flow(name, precision, tolerance):
+    flow = built(name)
+    other, x = lowered(flow, precision), drawn(flow)
+    with torch.no_grad():
+        (z, log_det), (low, low_det) = flow.to_latent(x), other.to_latent(x)
+    assert low.dtype == torch.float32
+    assert low_det.dtype == torch.float64
+    torch.testing.assert_close(low, z, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(low_det, log_det, rtol=tolerance, atol=5 * tolerance)
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_bfloat16_rounds_and_comes_back(name):
+    flow = built(name)
+    other, x = lowered(flow, "bfloat16"), drawn(flow)
+    with torch.no_grad():
+        z = other.to_latent(x)[0]
+        back = other.to_data(z)[0]
+        assert not torch.equal(z, flow.to_latent(x)[0])
+    # A row whose half came back different in its last bit may be rounded the other way.
+    off = (back - x).abs().amax(1)
+    assert float((off < 1e-4).double().mean()) > 0.9
+    assert float(off.max()) < 0.1
+
+
+def test_hidden_layers_are_widened_by_nothing():
+    low = lowered(built("nice"), "tf32")
+    parts = [part for part in low.modules() if isinstance(part, _Lowered)]
+    assert len(parts) == 4
+    assert {tuple(part.get_buffer("weight1").shape) for part in parts} == {(WIDTH, WIDTH)}
+    assert home(low).dtype == torch.float32
+
+
+def test_the_flow_itself_stays_as_it_was():
+    flow = built("nice")
+    before = {key: value.clone() for key, value in flow.state_dict().items()}
+    lowered(flow, "bfloat16")
+    assert lowered(flow, "float32") is flow
+    after = flow.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+
+
+def test_what_cannot_be_lowered_says_so():
+    with pytest.raises(ValueError, match="precision must be one of"):
+        lowered(built("nice"), "float16")
+    for flow in (Linear(3), Glow((1, 4, 4), levels=1, steps=1, width=4, random_state=0)):
+        with pytest.raises(TypeError, match=r"NICE, RealNVP\); got (Linear|Glow)"):
+            lowered(flow, "bfloat16")
+
+
+def test_a_lowered_flow_is_not_saved(tmp_path):
+    with pytest.raises(TypeError, match="lower precision"):
+        plmcmc.save(lowered(built("nice"), "bfloat16"), tmp_path / "flow")
+    assert not (tmp_path / "flow").exists()
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+def test_conditionals_take_a_precision(precision):
+    flow = built("realnvp")
+    x = drawn(flow, 6).numpy()
+    x[:, 2:5] = np.nan
+    posterior = plmcmc.condition(flow, x, precision=precision)
+    draws = posterior.sample(300, random_state=0)
+    expected = plmcmc.condition(flow, x).sample(300, random_state=1)
+    spread = expected.std()[:, 2:5]
+    # Means of 1,200 draws each, dependent ones: worth 100 at the least.
+    off = (draws.mean() - expected.mean())[:, 2:5] / spread
+    assert float(np.abs(off).max()) < 4 * np.sqrt(2 / 100)
+    assert np.array_equal(draws.values[..., :2], np.broadcast_to(x[:, :2], (4, 300, 6, 2)))
+
+
+def test_rounded_products_have_both_slopes():
+    torch.manual_seed(0)
+    x, weight = torch.randn(4, 3).double().requires_grad_(), torch.randn(5, 3).double()
+    assert torch.autograd.gradcheck(
+        lambda x: Rounded.product(x, weight), (x,), check_forward_ad=True, check_backward_ad=True
+    )
+
+
+def test_rounding_ends_with_its_context():
+    before = torch.get_float32_matmul_precision()
+    with rounded_products():
+        assert torch.get_float32_matmul_precision() == "high"
+    assert torch.get_float32_matmul_precision() == before
