@@ -117,8 +117,8 @@ class NoKinetic(Hamiltonian):
     """Trajectories whose change of kinetic energy is forgotten."""
 
     def _trajectory(self, state, u, momentum, angle):
-        end, last, _, turns = super()._trajectory(state, u, momentum, angle)
-        return end, last, momentum, turns
+        end, last, _ = super()._trajectory(state, u, momentum, angle)
+        return end, last, momentum
 
 
 class Slopeless(Warp):

@@ -7,7 +7,15 @@ import pytest
 import torch
 from scipy.stats import kstest, t
 
-from plmcmc.rng import BLOCK_ROWS, Streams, blocks_of, chunks_of, generator, seed_of
+from plmcmc.rng import (
+    BLOCK_ROWS,
+    Streams,
+    blocks_of,
+    chunks_of,
+    generator,
+    rows_of_a_block,
+    seed_of,
+)
 
 FALSE_ALARM = 1e-4
 CHUNK_ROWS = [1, 63, 64, 65, 127, 128, 200, 500]
@@ -193,3 +201,25 @@ def test_other_types_are_no_seeds(wrong):
 def test_negative_numbers_are_no_seeds():
     with pytest.raises(ValueError, match="must not be negative; got -1"):
         seed_of(-1)
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"), [(1, 512), (784, 512), (3072, 128), (12288, 64), (2**20, 64)]
+)
+def test_blocks_are_larger_on_a_gpu_where_rows_are_small(entries, expected):
+    class OnGpu:
+        is_cuda = True
+
+        def __getitem__(self, row):
+            return torch.empty(entries, device="meta")
+
+    assert rows_of_a_block(OnGpu()) == expected
+    assert rows_of_a_block(torch.zeros(3, 2)) == BLOCK_ROWS
+
+
+def test_blocks_of_another_size_cover_all_rows():
+    blocks = blocks_of(1300, 512)
+    assert [(block.start, block.stop) for block in blocks] == [(0, 512), (512, 1300)]
+    chunks = chunks_of(5000, 1024, 512)
+    assert list(itertools.chain(*chunks)) == blocks_of(5000, 512)
+    assert [len(chunk) for chunk in chunks] == [2, 2, 2, 2, 1]

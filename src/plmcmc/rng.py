@@ -1,8 +1,9 @@
 """Seeds to random streams: one generator per fixed block of rows.
 
-Rows are cut into blocks of 64, always at the same places, and every block owns a generator seeded
-by `(seed, purpose, block index)`. Chunks and workers hold whole blocks, so what a row gets depends
-neither on how the work was cut nor on who did it.
+Rows are cut into blocks of 64 (up to 512 on a GPU, where every block is a launch), always at the
+same places, and every block owns a generator seeded by `(seed, purpose, block index)`. Chunks and
+workers hold whole blocks, so what a row gets depends neither on how the work was cut nor on who did
+it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import torch
 from torch import Generator, Tensor
 
 BLOCK_ROWS = 64
+# On a GPU: the most rows of a block, and entries enough to be worth a launch.
+GPU_ROWS, GPU_ENTRIES = 512, 2**19
 
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
@@ -27,21 +30,29 @@ class Block(NamedTuple):
     stop: int
 
 
-def blocks_of(rows: int) -> list[Block]:
-    """Cut `rows` into blocks of 64; the last one takes the remainder too.
+def rows_of_a_block(like: Tensor) -> int:
+    """Return how many rows a block has, for data of this shape where it lies."""
+    if not like.is_cuda:
+        return BLOCK_ROWS
+    rows = min(GPU_ROWS, GPU_ENTRIES // like[0].numel())
+    return max(BLOCK_ROWS, rows // BLOCK_ROWS * BLOCK_ROWS)
+
+
+def blocks_of(rows: int, block_rows: int = BLOCK_ROWS) -> list[Block]:
+    """Cut `rows` into blocks; the last one takes the remainder too.
 
     No block but an only one is smaller than 64 rows: below that size a matrix library may sum in
     another order, and the same row would come out different in its last bit.
     """
-    count = max(1, rows // BLOCK_ROWS)
-    starts = [BLOCK_ROWS * index for index in range(count)] + [rows]
+    count = max(1, rows // block_rows)
+    starts = [block_rows * index for index in range(count)] + [rows]
     return [Block(index, starts[index], starts[index + 1]) for index in range(count)]
 
 
-def chunks_of(rows: int, chunk_rows: int) -> list[list[Block]]:
+def chunks_of(rows: int, chunk_rows: int, block_rows: int = BLOCK_ROWS) -> list[list[Block]]:
     """Group the blocks of `rows` into chunks of about `chunk_rows`, at least one block each."""
-    blocks = blocks_of(rows)
-    size = max(1, chunk_rows // BLOCK_ROWS)
+    blocks = blocks_of(rows, block_rows)
+    size = max(1, chunk_rows // block_rows)
     return [blocks[first : first + size] for first in range(0, len(blocks), size)]
 
 

@@ -118,3 +118,11 @@ class Counting(Handing):
 def test_a_warm_up_can_be_stretched(trajectories):
     lasting = Warmup().lasting(trajectories)
     assert abs(sum(lasting.windows + lasting.stretches) - trajectories) <= 2
+
+
+def test_no_row_turns_by_half_a_turn():
+    """Steps of a linear flow grow as far as they may; two of them would mirror every draw."""
+    kernel, *_ = tuned(FLOWS["linear"](), jumps=False, trajectory=2.2)
+    angle = kernel.step_size * kernel.turns
+    assert float(angle.max()) <= 2.2 + 1e-9
+    assert float(angle.max()) * kernel.high < torch.pi

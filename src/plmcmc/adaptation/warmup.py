@@ -21,7 +21,16 @@ from plmcmc.adaptation.metric import (
 from plmcmc.adaptation.pool import Pool
 from plmcmc.adaptation.reach import Memory, further
 from plmcmc.adaptation.step_size import Stepped, tune
-from plmcmc.kernels import Cycle, GradientState, Hamiltonian, Holes, Jump, Kernel, Metropolis
+from plmcmc.kernels import (
+    Cycle,
+    Frame,
+    GradientState,
+    Hamiltonian,
+    Holes,
+    Jump,
+    Kernel,
+    Metropolis,
+)
 from plmcmc.kernels.base import finite_start
 from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget
@@ -52,7 +61,8 @@ class Warmup:
         acceptance: mean acceptance probability that step sizes aim at.
         trajectory: angle that a trajectory turns through; a quarter turn forgets a Gaussian. Draws
             go further where the last window's still resembled the ones before (see `further`).
-        jitter: share that steps vary by from one trajectory to the next, as `Hamiltonian` takes it.
+        jitter: share that steps vary by from one trajectory to the next. Where draws go further,
+            some go as far as they would, and none is shorter.
         most_turns: longest trajectory allowed, in turns.
         most_pooled: holes up to which the metric is averaged over a row's chains; of more it is
             taken at one of them, and the chains share the work.
@@ -112,12 +122,11 @@ class Warmup:
                 spent += products
             else:
                 frame = widened(frame, pool.covariance, pool.mean, pool.draws * INDEPENDENT)
-            kernel = Hamiltonian(target, frame, steps, self._turns(steps, streams), self.jitter)
+            kernel = self._kernel(target, frame, steps, streams)
             (state, steps, passes), pool, memory = self._window(kernel, state, length, streams)
             spent += passes
         assert frame is not None
-        turns = self._turns(steps, streams, memory.correlation)
-        kernel = Hamiltonian(target, frame, steps, turns, self.jitter)
+        kernel = self._kernel(target, frame, steps, streams, memory)
         return Tuned(self._with_jumps(kernel, target, holes, pool), state, spent)
 
     def points(self, holes: int, chains: int) -> int:
@@ -159,18 +168,32 @@ class Warmup:
         assert pool is not None
         return stepped, pool, memory
 
-    def _turns(self, steps: Tensor, streams: Streams, correlation: Tensor | None = None) -> Tensor:
-        """Turns that make up a trajectory, one number per block: the batch waits for the longest.
+    def _kernel(
+        self,
+        target: ConditionalTarget,
+        frame: Frame,
+        steps: Tensor,
+        streams: Streams,
+        memory: Memory | None = None,
+    ) -> Hamiltonian:
+        """Return trajectories of one number of turns per block: the batch waits for the longest.
 
         By block, since a block's draws must not depend on which others share its batch.
         """
         sizes = torch.tensor(streams.sizes, device=steps.device) * len(steps) // streams.rows
-        wanted = [self.trajectory / part.median() for part in steps.split(sizes.tolist())]
-        if correlation is not None:
-            blocks = correlation.split(sizes.tolist())
-            wanted = [far * further(own) for far, own in zip(wanted, blocks, strict=True)]
-        turns = torch.stack(wanted).ceil().long().clamp(1, self.most_turns)
-        return turns.repeat_interleave(sizes)
+        parts = sizes.tolist()
+        times = [1.0] * len(parts)
+        if memory is not None:
+            times = [further(own) for own in memory.correlation.split(parts)]
+        far = torch.tensor(times, dtype=steps.dtype, device=steps.device)
+        angle = self.trajectory * far
+        middle = torch.stack([part.median() for part in steps.split(parts)])
+        turns = (angle / middle).ceil().long().clamp(1, self.most_turns)
+        angle, far, turns = (part.repeat_interleave(sizes) for part in (angle, far, turns))
+        # Rows that could step further than is wanted do not: half a turn would mirror them.
+        steps = steps.minimum(angle / turns) if memory is not None else steps
+        low, high = (1 - self.jitter) / far, 1 + self.jitter
+        return Hamiltonian(target, frame, steps, turns, low, high)
 
     def _with_jumps(
         self, kernel: Hamiltonian, target: ConditionalTarget, holes: Holes, pool: Pool

@@ -9,6 +9,7 @@ from plmcmc.chains.checkpoint import (
 )
 from plmcmc.chains.progress import Progress, progress_bar
 from plmcmc.chains.record import Acceptance, Completions, Recorder, Schedule
+from plmcmc.chains.replayed import Replayed
 from plmcmc.chains.run import Stepper, run
 from plmcmc.chains.start import FromObserved, Given, NothingSeen, Start, Unconditional, start_of
 
@@ -22,6 +23,7 @@ __all__ = [
     "NothingSeen",
     "Progress",
     "Recorder",
+    "Replayed",
     "Schedule",
     "Start",
     "Stepper",

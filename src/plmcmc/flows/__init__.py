@@ -1,7 +1,7 @@
 """In: data or latents. Out: latents or data, with log-determinants."""
 
 from plmcmc.flows.arithmetic import full_precision
-from plmcmc.flows.captured import Captured, replayed
+from plmcmc.flows.captured import Captured, record, rehearse, replayed
 from plmcmc.flows.contract import BrokenFlow, check_flow
 from plmcmc.flows.files import FileError, load, save
 from plmcmc.flows.glow import Absolute, Glow
@@ -49,6 +49,8 @@ __all__ = [
     "load",
     "log_prob",
     "lowered",
+    "record",
+    "rehearse",
     "replayed",
     "sample",
     "save",

@@ -6,7 +6,7 @@ of a kind is captured, with its gradient if one is wanted, and later ones replay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -67,6 +67,10 @@ class Captured(nn.Module):
 
     def _call(self, name: str, x: Tensor) -> Outputs:
         sloped = torch.is_grad_enabled() and x.requires_grad
+        if x.is_cuda and torch.cuda.is_current_stream_capturing():
+            # Somebody records more than this pass.
+            with _frozen(self.flow):
+                return _outputs(self.flow, name, x)
         if not self._possible or _has_tangent(x) or (torch.is_grad_enabled() and not sloped):
             return _outputs(self.flow, name, x)
         kind = (name, x.shape, x.dtype, sloped)
@@ -191,9 +195,16 @@ def rehearse(work: Callable[[], T]) -> T:
     return found
 
 
-def record(work: Callable[[], Outputs]) -> tuple[Outputs, Replay]:
-    """Return where `work` leaves its results, and what does it again."""
+def record(
+    work: Callable[[], Outputs], generators: Iterable[Generator] = ()
+) -> tuple[Outputs, Replay]:
+    """Return where `work` leaves its results, and what does it again.
+
+    Generators that it draws from go on from replay to replay; recording itself draws nothing.
+    """
     graph = torch.cuda.CUDAGraph()
+    for source in generators:
+        graph.register_generator_state(source)
     with torch.cuda.graph(graph):
         outputs = work()
     return outputs, graph.replay

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import Info, choose, decide, row_sum
+from plmcmc.kernels.base import Info, by_row, choose, decide, row_sum
 from plmcmc.kernels.frame import Coordinates
 from plmcmc.kernels.gradient import (
     GradientState,
@@ -34,7 +35,9 @@ class Hamiltonian:
         frame: coordinates of the holes, or of the latents.
         step_size: `(rows,)`, angle of one turn.
         turns: `(rows,)`, turns per trajectory; the batch waits for the longest.
-        jitter: each chain's step is drawn from `step_size * (1 +- jitter)`, against periodicity.
+        low: each chain's step is drawn from `step_size * [low, high]`, against periodicity: a half
+            turn would take every point to its mirror image. One number, or one for each row.
+        high: see `low`.
         share: the kernel leaves `target^share gaussian^(1 - share)` invariant, with the frame's
             Gaussian; at 1, the target. Less only to anneal.
     """
@@ -43,10 +46,16 @@ class Hamiltonian:
     frame: Coordinates
     step_size: Tensor
     turns: Tensor
-    jitter: float = 0.5
+    low: float | Tensor = 0.5
+    high: float = 1.5
     share: float = 1.0
 
     exact: ClassVar[bool] = True
+
+    @cached_property
+    def longest(self) -> int:
+        """Turns of the longest trajectory; a GPU is asked once."""
+        return int(self.turns.max())
 
     def init(self, y: Tensor) -> GradientState:
         """Return the state of full rows `y`."""
@@ -58,22 +67,21 @@ class Hamiltonian:
         noise = self.frame.gather(streams.normal(state.position))
         angle = self._angles(state.log_density, streams).to(noise.dtype)
         u = self.frame.inward(state.position)
-        end, last, momentum, turns = self._trajectory(state, u, noise, angle)
+        end, last, momentum = self._trajectory(state, u, noise, angle)
         kinetic = 0.5 * row_sum((noise.square() - momentum.square()).flatten(0, 1))
         log_ratio = self.share * (end.log_density - state.log_density) + kinetic
         if self.share < 1:
             gaussian = 0.5 * row_sum((u.square() - last.square()).flatten(0, 1))
             log_ratio = log_ratio + (1 - self.share) * gaussian
         accepted, log_ratio = decide(log_ratio, streams)
-        passes = gradient_passes(self.target) * turns
+        passes = gradient_passes(self.target) * self.longest
         return choose(accepted, end, state), Info(accepted, log_ratio, passes)
 
     def _trajectory(
         self, state: GradientState, u: Tensor, momentum: Tensor, angle: Tensor
-    ) -> tuple[GradientState, Tensor, Tensor, int]:
+    ) -> tuple[GradientState, Tensor, Tensor]:
         """Kick by half, turn, kick by half, as often as the longest row wants."""
-        longest = int(self.turns.max())
-        for turn in range(longest):
+        for turn in range(self.longest):
             # Rows that are done turn by nothing, and stay in the last bit.
             going = self.turns > turn
             step = torch.where(going[:, None, None], angle, 0.0)
@@ -84,9 +92,10 @@ class Hamiltonian:
             moved = differentiated(self.target, self.frame.outward(u, state.position))
             state = choose(going.repeat_interleave(u.shape[1]), moved, state)
             momentum = momentum + kick * (u + self.frame.pull(state.gradient))
-        return state, u, momentum, longest
+        return state, u, momentum
 
     def _angles(self, like: Tensor, streams: Streams) -> Tensor:
         """Draw each chain's step, `(rows, chains, 1)`."""
-        wobble = 1 + self.jitter * (2 * streams.uniform(like) - 1)
-        return self.step_size[:, None, None] * wobble.reshape(len(self.step_size), -1, 1)
+        share = streams.uniform(like).reshape(len(self.step_size), -1, 1)
+        low = by_row(self.low, share)
+        return self.step_size[:, None, None] * (low + (self.high - low) * share)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol
 
 import torch
@@ -123,13 +124,13 @@ class Mixture:
 
     def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
         """Return each row's pick."""
-        bounds = torch.tensor(self.weights, dtype=torch.float64, device=position.device).cumsum(0)
-        uniform = streams.uniform(bounds.new_empty(len(position)))
-        pick = torch.bucketize(uniform * bounds[-1], bounds, right=True)
-        pick = pick.clamp(max=len(self.proposals) - 1)
+        *bounds, total = accumulate(self.weights)
+        like = torch.empty(len(position), dtype=torch.float64, device=position.device)
+        lot = streams.uniform(like) * total
         new, correction = self.proposals[0](position, streams)
-        for index, proposal in enumerate(self.proposals[1:], start=1):
-            chosen = pick == index
+        for proposal, bound in zip(self.proposals[1:], bounds, strict=True):
+            # Whoever is beyond the next bound, too, is chosen again.
+            chosen = lot >= bound
             other, other_correction = proposal(position, streams)
             new = choose_rows(chosen, other, new)
             correction = torch.where(chosen, other_correction, correction)

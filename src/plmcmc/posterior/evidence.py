@@ -15,7 +15,7 @@ from plmcmc.flows import full_precision, log_prob
 from plmcmc.kernels import Cycle, Hamiltonian
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.posterior.methods import Pullback
-from plmcmc.rng import Block, Streams
+from plmcmc.rng import Block, Streams, rows_of_a_block
 
 if TYPE_CHECKING:
     from plmcmc.posterior.conditional import Conditional
@@ -61,7 +61,10 @@ def evidence(
             if len(holes):
                 numbers = Pullback().footprint(data.values[0].numel(), conditional.width, particles)
                 at_once = rows_at_once(numbers, data.values)
-                in_chunks(len(holes), at_once, work, lambda rows: report(rows, ""))
+                block = rows_of_a_block(data.values)
+                in_chunks(
+                    len(holes), at_once, work, lambda rows: report(rows, ""), block_rows=block
+                )
     return Evidence(found.cpu().numpy(), error.cpu().numpy(), max(passes))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from plmcmc.rng import Block, chunks_of
+from plmcmc.rng import BLOCK_ROWS, Block, chunks_of
 
 # Numbers to keep at once on a CPU, a quarter of a gigabyte in float32: more gains no speed.
 CPU_NUMBERS = 2**26
@@ -40,7 +40,12 @@ def rows_at_once(numbers: int, like: Tensor, *, repeatable: bool = False) -> int
 
 
 def in_chunks(
-    rows: int, chunk_rows: int, work: Callable[[list[Block]], None], done: Callable[[int], None]
+    rows: int,
+    chunk_rows: int,
+    work: Callable[[list[Block]], None],
+    done: Callable[[int], None],
+    *,
+    block_rows: int = BLOCK_ROWS,
 ) -> None:
     """Do the work chunk by chunk; one that does not fit into memory is halved.
 
@@ -49,11 +54,12 @@ def in_chunks(
         chunk_rows: how many to try at once; a chunk has whole blocks.
         work: does a chunk's blocks, or raises; if it raises, it has left nothing behind.
         done: told how many rows are done, after each chunk.
+        block_rows: of each block.
 
     Raises:
         MemoryError: when not even one block fits.
     """
-    pending = chunks_of(rows, chunk_rows)
+    pending = chunks_of(rows, chunk_rows, block_rows)
     while pending:
         blocks = pending.pop(0)
         problem = _tried(work, blocks)

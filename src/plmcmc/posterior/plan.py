@@ -18,6 +18,7 @@ from plmcmc.chains import (
     Completions,
     NothingSeen,
     Progress,
+    Replayed,
     Schedule,
     Start,
     described,
@@ -32,7 +33,7 @@ from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.memory import in_chunks, rows_at_once
-from plmcmc.rng import Block, Streams
+from plmcmc.rng import Block, Streams, rows_of_a_block
 
 if TYPE_CHECKING:
     from plmcmc.posterior.conditional import Conditional
@@ -76,6 +77,7 @@ class Plan:
                 self.chunk_rows or self._rows_at_once(),
                 work,
                 lambda n: report(steps * n // len(rows), ""),
+                block_rows=rows_of_a_block(self.conditional.data.values),
             )
         return collected.draws(self)
 
@@ -121,10 +123,11 @@ class _Chunk:
             batch = batch._replace(flow=Captured(batch.flow))
         with torch.no_grad():
             kernel, state, passes = self._begin(batch)
+        stepper = Replayed(kernel) if self.rows.is_cuda else kernel
         acceptance = Acceptance(plan.schedule, batch.data.values)
         completions = Completions(plan.schedule, batch.data.values)
         run(
-            kernel,
+            stepper,
             state,
             self._streams("steps"),
             plan.schedule.steps,
