@@ -65,6 +65,17 @@ def test_dependent_ranks_of_a_group_count_once():
     assert shared_rank_p_value(skewed, groups, 63, 8) < 1e-6
 
 
+@pytest.mark.parametrize("count", [32, 128])
+def test_few_groups_of_few_ranks_are_not_convicted_by_chance(count):
+    rng, found = np.random.default_rng(0), []
+    for _ in range(400):
+        groups = np.repeat(np.arange(count), rng.integers(1, 5, count))
+        ranks = rng.integers(0, 64, len(groups))
+        found.append(shared_rank_p_value(ranks, groups, 63, 8))
+    # Binomial(400, .05): four standard deviations, and a little for what is not normal.
+    assert np.mean(np.array(found) < 0.05) < 0.05 + 4 * (0.05 * 0.95 / 400) ** 0.5 + 0.01
+
+
 def test_bad_arguments():
     with pytest.raises(ValueError, match="at least 2 rows and 7 draws"):
         calibrate(flow(), Independent(0.5), draws=3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+FEWEST_BINS, GROUPS_A_BIN = 3, 24
+
 
 def rank_p_value(ranks: NDArray[np.int64], draws: int, bins: int) -> float:
     """Return the chi-square p-value that independent ranks 0 .. `draws` are uniform."""
@@ -20,11 +22,13 @@ def shared_rank_p_value(
     """Return the p-value that ranks are uniform, where ranks of one group may depend on each other.
 
     Each group counts once: Hotelling's test of the mean over groups of the shares of its ranks in
-    each bin.
+    each bin. Shares of a group are far from normal, and few groups are put into fewer bins: in
+    eight, 32 groups of one to four uniform ranks have a p-value under .05 in 14% of all cases.
     """
     from scipy.stats import f
 
     names, place = np.unique(groups, return_inverse=True)
+    bins = min(bins, max(FEWEST_BINS, len(names) // GROUPS_A_BIN))
     table = np.zeros((len(names), bins))
     np.add.at(table, (place, _binned(ranks, draws, bins)), 1)
     # The last bin's share follows from the others'.
