@@ -1,7 +1,6 @@
 """plmcmc beside the public reimplementation of PL-MCMC: proposals a second, passes, ESS a second.
 
-    git clone https://github.com/vsimkus/variational-gibbs-inference PEER
-    python benchmarks/peer.py --peer PEER
+    python benchmarks/peer.py --peer PEER    # a clone of vsimkus/variational-gibbs-inference
     python benchmarks/peer.py --peer PEER --flow DIR --images test.npy --device cuda
 
 One NICE (the paper's kind, trained on scikit-learn's 8x8 digits, or `--flow`), one checkerboard of

@@ -3,7 +3,7 @@
 A coupling evaluates the same network on the same half in both directions, so a flow stays
 invertible whatever its networks round to; what they shift and scale stays in float32. Where a half
 comes back different in its last bit, though, a network's input may be rounded the other way:
-`benchmarks/lowered.py` measures how often, and what that does to a Metropolis step.
+`benchmarks/metropolis.py` measures how often, and what that does to a Metropolis step.
 """
 
 from __future__ import annotations

@@ -1,0 +1,161 @@
+"""Metropolis-Hastings on the paper's NICE (784 pixels): proposals a second, and rounding's cost.
+
+    python benchmarks/metropolis.py --device cuda
+    python benchmarks/metropolis.py --device cuda --flow DIR
+    python benchmarks/metropolis.py --chains 64 --width 100 --steps 20
+
+The flow is the paper's (4 couplings, 5 x 1000 ReLU, logistic latents), with weights shaken off
+zero, or a trained one. Half of the pixels is missing, one chain a row; the kernel perturbs or draws
+anew, half of the time each. Timed: its steps launched one by one in float32 (what a straightforward
+port does), and replayed whole in each precision; and, in the same run, the limit: the bfloat16
+matrix products of two passes alone, hidden layers widened to 1024.
+
+Rounding: a proposal is decoded, and its density is that of the encoding. `off` says how many rows
+come back by more than 1e-4 from a round trip, `log p` how far log p of what was decoded is from
+what the latents say: its mean, cut at 1, bounds the change of an acceptance probability.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plmcmc import NICE, load
+from plmcmc.chains import Replayed
+from plmcmc.data import Incomplete
+from plmcmc.flows import full_precision, log_prob, lowered, sample
+from plmcmc.flows.lowered import PRECISIONS
+from plmcmc.kernels import Metropolis, Mixture, Perturb, Resample
+from plmcmc.rng import Streams, blocks_of, rows_of_a_block
+from plmcmc.target import NormalAuxiliary, ProjectedLatentTarget
+
+PIXELS, SHAKE = 784, 0.05
+PERTURB, AUXILIARY = 0.01, 0.1
+WARM = 10
+
+
+@torch.no_grad()
+def main() -> None:
+    arguments = _arguments()
+    flow = _flow(arguments)
+    with full_precision():
+        for precision in PRECISIONS:
+            _rounding(precision, flow, arguments)
+        for chains in arguments.chains:
+            _speed(flow, chains, arguments)
+
+
+def _speed(flow: Any, chains: int, arguments: argparse.Namespace) -> None:
+    """Print proposals a second, beside those of the naive version and of the limit."""
+    limit = chains / _products(chains, arguments)
+    naive = chains / _seconds(flow, chains, arguments, replay=False)
+    print(f"{chains:,} chains; bfloat16 products alone: {limit:,.0f} proposals/s")
+    print(f"  float32, one by one: {naive:,.0f} proposals/s, {naive / limit:.3f} of the limit")
+    for precision in PRECISIONS:
+        own = lowered(flow, precision)
+        found = chains / _seconds(own, chains, arguments, replay=True)
+        words = f"{found / naive:.2f} times that, {found / limit:.3f} of the limit"
+        print(f"  {precision}, replayed: {found:,.0f} proposals/s, {words}", flush=True)
+
+
+def _seconds(flow: Any, chains: int, arguments: argparse.Namespace, *, replay: bool) -> float:
+    """Return the seconds of one step of all chains."""
+    source = torch.Generator(arguments.device).manual_seed(0)
+    x = sample(flow, chains, source)
+    observed = torch.rand(x.shape, generator=source, device=x.device) < 0.5
+    target = ProjectedLatentTarget(flow, Incomplete(x, observed), NormalAuxiliary(AUXILIARY))
+    kernel: Any = Metropolis(target, Mixture((Perturb(PERTURB), Resample(1.0)), (0.5, 0.5)))
+    state = kernel.init(x)
+    streams = Streams.of_blocks(
+        0, "steps", blocks_of(chains, rows_of_a_block(x)), device=arguments.device
+    )
+    stepper = Replayed(kernel) if replay and x.is_cuda else kernel
+
+    def step() -> None:
+        nonlocal state
+        state, _ = stepper.step(state, streams)
+
+    return _timed(step, arguments.steps)
+
+
+def _products(chains: int, arguments: argparse.Namespace) -> float:
+    """Return the seconds of the matrix products of two passes."""
+    wide = -(-arguments.width // 128) * 128
+    sizes = [(PIXELS // 2, wide)] + [(wide, wide)] * 4 + [(wide, PIXELS // 2)]
+    options = {"dtype": torch.bfloat16, "device": arguments.device}
+    pairs = [
+        (torch.randn(chains, before, **options), torch.randn(before, after, **options))
+        for before, after in sizes
+    ]
+
+    def work() -> None:
+        for _ in range(8):
+            for x, weight in pairs:
+                x @ weight
+
+    return _timed(work, arguments.steps)
+
+
+def _timed(work: Callable[[], None], steps: int) -> float:
+    for _ in range(WARM):
+        work()
+    _wait()
+    began = time.perf_counter()
+    for _ in range(steps):
+        work()
+    _wait()
+    return (time.perf_counter() - began) / steps
+
+
+def _wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def _rounding(precision: str, flow: Any, arguments: argparse.Namespace) -> None:
+    own = lowered(flow, precision)
+    source = torch.Generator(arguments.device).manual_seed(0)
+    z = own.latent_sample(min(2000, max(arguments.chains)), source)
+    x, log_det = own.to_data(z)
+    back = (own.to_latent(x)[0] - z).abs().amax(1)
+    wrong = (log_prob(own, x) - own.latent_log_prob(z) + log_det).abs()
+    share, bound = float((back > 1e-4).double().mean()), float(wrong.clamp(max=1).mean())
+    _say(f"{precision}: off {share:.4f} of rows, {float(back.max()):.1e} at most", wrong, bound)
+
+
+def _say(words: str, wrong: Tensor, bound: float) -> None:
+    middle, worst = float(wrong.median()), float(wrong.max())
+    print(f"{words}; log p {middle:.1e} (median), {worst:.1e} (largest); acceptance {bound:.1e}")
+
+
+def _flow(arguments: argparse.Namespace) -> Any:
+    if arguments.flow is not None:
+        loaded = load(arguments.flow).to(arguments.device)
+        return getattr(loaded, "flow", loaded)
+    flow = NICE(PIXELS, width=arguments.width, latent="logistic", random_state=0)
+    source = torch.Generator().manual_seed(0)
+    for weight in flow.parameters():
+        weight.add_(SHAKE * torch.randn(weight.shape, generator=source))
+    return flow.eval().to(arguments.device)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--flow", help="directory of a trained NICE of 784 pixels")
+    add("--width", type=int, default=1000, help="of the networks, without --flow (%(default)s)")
+    add("--chains", type=int, nargs="+", default=[10_000, 1_000])
+    add("--steps", type=int, default=200, help="to time (%(default)s)")
+    add("--device", default="cpu")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
