@@ -93,3 +93,15 @@ def test_few_rows_and_a_repeated_column_do_not_break_it(rows):
     observed = torch.cat([observed, observed[:, :1]], 1)
     found = expectation_maximisation(x, observed)
     assert bool(torch.linalg.eigvalsh(found.covariance).min() > 0)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 12, 62, 63, 100])
+def test_patterns_are_those_of_the_rows_in_order(columns):
+    source = torch.Generator().manual_seed(columns)
+    few = torch.rand(20, columns, generator=source) < 0.5
+    observed = few[torch.randint(20, (200,), generator=source)]
+    patterns, which = gaussian_module.patterns_of(observed)
+    expected, places = torch.unique(observed, dim=0, return_inverse=True)
+    assert torch.equal(patterns, expected)
+    assert torch.equal(which, places)
+    assert torch.equal(patterns[which], observed)

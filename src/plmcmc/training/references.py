@@ -7,7 +7,7 @@ from torch import Tensor
 
 from plmcmc.data import Regions
 from plmcmc.target import Reference
-from plmcmc.training.gaussian import Gaussian, conditionals
+from plmcmc.training.gaussian import Gaussian, conditionals, patterns_of
 
 
 class References:
@@ -22,7 +22,7 @@ class References:
     def __init__(self, gaussian: Gaussian, regions: Regions, like: Tensor) -> None:
         self.low, self.high = (torch.as_tensor(end).to(like) for end in regions)
         observed = ~(torch.isinf(self.low) & torch.isinf(self.high))
-        patterns, self.which = torch.unique(observed, dim=0, return_inverse=True)
+        patterns, self.which = patterns_of(observed)
         found = conditionals(Gaussian(*(part.to(like.device) for part in gaussian)), patterns)
         self.gain, self.root = found.gain.to(like), found.root.to(like)
         self.mean = gaussian.mean.to(like)
