@@ -71,10 +71,15 @@ def _default(flow: Any, images: np.ndarray, observed: np.ndarray, options: Any) 
         options.draws,
         chains=options.chains,
         warmup=options.warmup,
-        method=methods.Pullback(Warmup(**options.tuning)),
+        method=methods.Pullback(Warmup(**_settings(options.tuning))),
         random_state=options.seed,
     )
     return _measured("default", flow, draws, images, observed, began)
+
+
+def _settings(given: dict) -> dict:
+    """Return settings as a Warmup takes them: JSON has lists where it wants tuples."""
+    return {name: tuple(own) if isinstance(own, list) else own for name, own in given.items()}
 
 
 def _paper(

@@ -72,7 +72,7 @@ def _seconds(flow: Any, chains: int, arguments: argparse.Namespace, *, replay: b
     kernel: Any = Metropolis(target, Mixture((Perturb(PERTURB), Resample(1.0)), (0.5, 0.5)))
     state = kernel.init(x)
     streams = Streams.of_blocks(
-        0, "steps", blocks_of(chains, rows_of_a_block(x)), device=arguments.device
+        0, "steps", blocks_of(chains, rows_of_a_block(x.device, 8 * PIXELS)), device=x.device
     )
     stepper = Replayed(kernel) if replay and x.is_cuda else kernel
 

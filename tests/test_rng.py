@@ -204,17 +204,20 @@ def test_negative_numbers_are_no_seeds():
 
 
 @pytest.mark.parametrize(
-    ("entries", "expected"), [(1, 512), (784, 512), (3072, 128), (12288, 64), (2**20, 64)]
+    ("numbers", "expected"), [(1, 512), (2**19, 512), (2**21, 128), (2**22, 64), (2**30, 64)]
 )
-def test_blocks_are_larger_on_a_gpu_where_rows_are_small(entries, expected):
-    class OnGpu:
-        is_cuda = True
+def test_blocks_are_larger_on_a_gpu_where_rows_are_small(numbers, expected):
+    assert rows_of_a_block("cuda", numbers) == expected
+    assert rows_of_a_block("cpu", numbers) == BLOCK_ROWS
 
-        def __getitem__(self, row):
-            return torch.empty(entries, device="meta")
 
-    assert rows_of_a_block(OnGpu()) == expected
-    assert rows_of_a_block(torch.zeros(3, 2)) == BLOCK_ROWS
+def test_new_generators_go_on_where_the_old_ones_were():
+    streams, like = Streams.of_rows(1, "steps", 200), torch.empty(200, 3)
+    saved, old = streams.tensors(), list(streams.generators)
+    expected = streams.normal(like)
+    streams.renew(saved)
+    assert torch.equal(streams.normal(like), expected)
+    assert not any(one is other for one, other in zip(old, streams.generators, strict=True))
 
 
 def test_blocks_of_another_size_cover_all_rows():

@@ -16,8 +16,8 @@ import torch
 from torch import Generator, Tensor
 
 BLOCK_ROWS = 64
-# On a GPU: the most rows of a block, and entries enough to be worth a launch.
-GPU_ROWS, GPU_ENTRIES = 512, 2**19
+# On a GPU: the most rows of a block, and the numbers that they may take, a gigabyte in float32.
+GPU_ROWS, GPU_NUMBERS = 512, 2**28
 
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
@@ -30,11 +30,11 @@ class Block(NamedTuple):
     stop: int
 
 
-def rows_of_a_block(like: Tensor) -> int:
-    """Return how many rows a block has, for data of this shape where it lies."""
-    if not like.is_cuda:
+def rows_of_a_block(device: torch.device | str, numbers: int) -> int:
+    """Return how many rows a block has, if each takes so many numbers; free memory has no say."""
+    if torch.device(device).type != "cuda":
         return BLOCK_ROWS
-    rows = min(GPU_ROWS, GPU_ENTRIES // like[0].numel())
+    rows = min(GPU_ROWS, GPU_NUMBERS // numbers)
     return max(BLOCK_ROWS, rows // BLOCK_ROWS * BLOCK_ROWS)
 
 
@@ -141,6 +141,11 @@ class Streams:
     def tensors(self) -> dict[str, Tensor]:
         """Return what a checkpoint needs to go on from here."""
         return {"generators": torch.stack([source.get_state() for source in self.generators])}
+
+    def renew(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from where `tensors()` was taken, by new generators: the old ones are spoilt."""
+        self.generators[:] = [Generator(source.device) for source in self.generators]
+        self.restore(tensors)
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""

@@ -1,10 +1,12 @@
 """What is kept of weights is never older than they are."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
-from plmcmc.flows import Glow
+from plmcmc.flows import Glow, constant_weights, log_prob
 from plmcmc.flows.kept import Kept
 
 
@@ -22,22 +24,69 @@ class Asked:
 def test_found_once_until_a_weight_or_a_buffer_or_the_key_changes():
     kept, find = Kept(), Asked()
     weight, buffer = nn.Parameter(torch.zeros(2), requires_grad=False), torch.zeros(2)
-    assert [kept.get("a", find, (weight,), (buffer,), 1) for _ in range(3)] == [1, 1, 1]
-    weight.add_(1)
-    assert kept.get("a", find, (weight,), (buffer,), 1) == 2
-    buffer.add_(1)
-    assert kept.get("a", find, (weight,), (buffer,), 1) == 3
-    assert kept.get("a", find, (weight,), (buffer,), 2) == 4
-    assert kept.get("b", find, (weight,), (buffer,), 2) == 5
-    assert kept.get("a", find, (weight,), (buffer,), 2) == 4
+    with constant_weights():
+        assert [kept.get("a", find, (weight,), (buffer,), 1) for _ in range(3)] == [1, 1, 1]
+        weight.add_(1)
+        assert kept.get("a", find, (weight,), (buffer,), 1) == 2
+        buffer.add_(1)
+        assert kept.get("a", find, (weight,), (buffer,), 1) == 3
+        assert kept.get("a", find, (weight,), (buffer,), 2) == 4
+        assert kept.get("b", find, (weight,), (buffer,), 2) == 5
+        assert kept.get("a", find, (weight,), (buffer,), 2) == 4
 
 
 def test_nothing_is_kept_while_a_slope_is_wanted():
     kept, find, weight = Kept(), Asked(), nn.Parameter(torch.zeros(2))
+    with constant_weights():
+        assert [kept.get("a", find, (weight,)) for _ in range(2)] == [1, 2]
+        with torch.no_grad():
+            assert [kept.get("a", find, (weight,)) for _ in range(2)] == [3, 3]
+        assert kept.get("a", find, (weight,)) == 4
+
+
+def test_nothing_is_kept_without_a_promise_or_longer_than_it_lasts():
+    kept, find, weight = Kept(), Asked(), nn.Parameter(torch.zeros(2), requires_grad=False)
     assert [kept.get("a", find, (weight,)) for _ in range(2)] == [1, 2]
+    for number in (3, 4):
+        with constant_weights():
+            assert kept.get("a", find, (weight,)) == number
+            with constant_weights():
+                assert kept.get("a", find, (weight,)) == number
+            assert kept.get("a", find, (weight,)) == number
+
+
+def test_nothing_of_inference_mode_is_kept():
+    kept, find, weight = Kept(), Asked(), nn.Parameter(torch.zeros(2), requires_grad=False)
+    with constant_weights():
+        with torch.inference_mode():
+            assert kept.get("a", find, (weight,)) == 1
+        assert kept.get("a", find, (weight,)) == 2
+
+
+def test_copies_begin_with_nothing():
+    kept, find, weight = Kept(), Asked(), nn.Parameter(torch.zeros(2), requires_grad=False)
+    with constant_weights():
+        kept.get("a", find, (weight,))
+        assert copy.deepcopy(kept).get("a", find, (weight,)) == 2
+
+
+@pytest.mark.parametrize("way", ["fused", "data"])
+def test_changes_that_leave_no_trace_are_seen(way):
+    flow, x = built(), torch.randn(3, 4, 8, 8)
+    with torch.no_grad(), constant_weights():
+        log_prob(flow, x)
+    if way == "fused":
+        optimizer = torch.optim.AdamW(flow.parameters(), lr=0.01, fused=True)
+        (-log_prob(flow, x).mean()).backward()
+        optimizer.step()
+    else:
+        for weight in flow.parameters():
+            weight.data.mul_(0.9)
     with torch.no_grad():
-        assert [kept.get("a", find, (weight,)) for _ in range(2)] == [3, 3]
-    assert kept.get("a", find, (weight,)) == 4
+        expected = log_prob(built(flow.state_dict()), x)
+        assert torch.equal(log_prob(flow, x), expected)
+        with constant_weights():
+            assert torch.equal(log_prob(flow, x), expected)
 
 
 def built(state=None):
@@ -51,7 +100,7 @@ def built(state=None):
 def test_a_glow_sees_every_weight_that_changes(name):
     flow, source = built(), torch.Generator().manual_seed(0)
     x = torch.randn(3, 4, 8, 8, generator=source)
-    with torch.no_grad():
+    with torch.no_grad(), constant_weights():
         for parameter in flow.parameters():
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=source))
         z, log_det = flow.to_latent(x)

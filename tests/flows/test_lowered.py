@@ -6,9 +6,20 @@ import torch
 
 import plmcmc
 from flow_cases import shaken
-from plmcmc.flows import NICE, Glow, Linear, Preprocessed, RealNVP, Whiten, home, lowered, sample
+from plmcmc.flows import (
+    NICE,
+    Glow,
+    Linear,
+    Preprocessed,
+    RealNVP,
+    Whiten,
+    full_precision,
+    home,
+    lowered,
+    sample,
+)
 from plmcmc.flows.arithmetic import Rounded, rounded_products
-from plmcmc.flows.lowered import WIDTH, _Lowered
+from plmcmc.flows.lowered import WIDTH, _Lowered, is_lowered
 
 FLOWS = {
     "nice": lambda: NICE(7, width=20, depth=2, latent="logistic", random_state=0),
@@ -91,6 +102,7 @@ def test_conditionals_take_a_precision(precision):
     x = drawn(flow, 6).numpy()
     x[:, 2:5] = np.nan
     posterior = plmcmc.condition(flow, x, precision=precision)
+    assert is_lowered(posterior.flow)
     draws = posterior.sample(300, random_state=0)
     expected = plmcmc.condition(flow, x).sample(300, random_state=1)
     spread = expected.std()[:, 2:5]
@@ -109,7 +121,25 @@ def test_rounded_products_have_both_slopes():
 
 
 def test_rounding_ends_with_its_context():
-    before = torch.get_float32_matmul_precision()
-    with rounded_products():
-        assert torch.get_float32_matmul_precision() == "high"
-    assert torch.get_float32_matmul_precision() == before
+    switch = torch.backends.cuda.matmul
+    if not hasattr(switch, "fp32_precision"):
+        pytest.skip("this torch has the older switch")
+    before = switch.fp32_precision
+    with full_precision():
+        assert switch.fp32_precision == "ieee"
+        with rounded_products():
+            assert switch.fp32_precision == "tf32"
+        assert switch.fp32_precision == "ieee"
+    assert switch.fp32_precision == before
+
+
+def test_flows_in_float64_take_a_precision_too():
+    flow = built("nice").double()
+    x = drawn(flow, 3)
+    for precision in ("tf32", "bfloat16"):
+        assert lowered(flow, precision).to_latent(x)[0].dtype == torch.float64
+
+
+def test_no_flow_is_lowered_twice():
+    with pytest.raises(TypeError, match="already"):
+        lowered(lowered(built("nice"), "bfloat16"), "tf32")

@@ -109,6 +109,11 @@ class Warmup:
         """
         if not self.windows or min(self.windows + self.stretches) < 1:
             raise ValueError(f"a warm-up needs windows of at least one trajectory each; got {self}")
+        if not (self.trajectory > 0 and 0 <= self.jitter < 1 and self.most_turns >= 1):
+            raise ValueError(
+                f"a trajectory must be above 0, jitter from 0 to below 1, most_turns at least 1; "
+                f"got {self}"
+            )
         state = finite_start(climb(target, y, steps=self.climb_steps))
         spent = 3 * (self.climb_steps + 1)
         pool = Pool.of(holes.gather(state.position))

@@ -94,10 +94,12 @@ class Acceptance:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the counts."""
-        passes = torch.tensor([self.passes, self.warmup_passes])
-        return {"accepted": self.accepted, "passes": passes}
+        names = ("passes", "warmup_passes")
+        counts = {name: torch.tensor(getattr(self, name)) for name in names}
+        return {"accepted": self.accepted, **counts}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take over counts kept before."""
         self.accepted.copy_(tensors["accepted"])
-        self.passes, self.warmup_passes = tensors["passes"].tolist()
+        self.passes = int(tensors["passes"])
+        self.warmup_passes = int(tensors["warmup_passes"])

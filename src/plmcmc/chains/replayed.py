@@ -55,7 +55,8 @@ class Replayed:
         except RuntimeError as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
-            streams.restore(before)
+            # Generators that a failed recording has seen may think that it goes on.
+            streams.renew(before)
             self.possible = False
             return None
 

@@ -5,6 +5,7 @@ from plmcmc.flows.captured import Captured, record, rehearse, replayed
 from plmcmc.flows.contract import BrokenFlow, check_flow
 from plmcmc.flows.files import FileError, load, save
 from plmcmc.flows.glow import Absolute, Glow
+from plmcmc.flows.kept import constant_weights
 from plmcmc.flows.linear import Linear
 from plmcmc.flows.lowered import lowered
 from plmcmc.flows.nice import NICE
@@ -43,6 +44,7 @@ __all__ = [
     "Tilted",
     "Whiten",
     "check_flow",
+    "constant_weights",
     "differentiable",
     "full_precision",
     "home",

@@ -11,30 +11,50 @@ from torch import Tensor
 from torch.autograd import Function
 
 
-def full_precision() -> AbstractContextManager[None]:
-    """Compute convolutions in float32, the same way every time.
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Compute convolutions and matrix products in float32, the same way every time.
 
-    By default a GPU rounds them to TF32, ten bits: encoding would not undo decoding, and a density
-    would not be the one that a Metropolis step compares. Matrix products are whole by default.
+    By default a GPU rounds what convolutions multiply to TF32, ten bits: encoding would not undo
+    decoding, and a density would not be the one that a Metropolis step compares.
     """
-    return torch.backends.cudnn.flags(
-        enabled=True, benchmark=False, deterministic=True, allow_tf32=False
-    )
+    with (
+        torch.backends.cudnn.flags(
+            enabled=True, benchmark=False, deterministic=True, allow_tf32=False
+        ),
+        _products("ieee", "highest"),
+    ):
+        yield
+
+
+def rounded_products() -> AbstractContextManager[None]:
+    """Let a GPU round what float32 matrix products multiply to TF32."""
+    return _products("tf32", "high")
 
 
 @contextmanager
-def rounded_products() -> Iterator[None]:
-    """Let a GPU round what float32 matrix products multiply to TF32, ten bits."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+def _products(name: str, older: str) -> Iterator[None]:
+    """Set how matrix products are computed: by torch's newer switch where it has one."""
+    switch = torch.backends.cuda.matmul
+    if hasattr(switch, "fp32_precision"):
+        before, switch.fp32_precision = switch.fp32_precision, name
+        try:
+            yield
+        finally:
+            switch.fp32_precision = before
+        return
+    previous = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(older)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(previous)
 
 
 class Rounded(Function):
     """`x weight^T` with rounded products, its slopes too; only `x` may want one."""
+
+    generate_vmap_rule = True
 
     @staticmethod
     def product(x: Tensor, weight: Tensor) -> Tensor:

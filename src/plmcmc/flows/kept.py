@@ -1,7 +1,10 @@
-"""What weights amount to, worked out once and kept until they change."""
+"""What weights amount to, worked out once and kept for as long as they are promised to stay."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -12,12 +15,32 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
+_PROMISE: ContextVar[object | None] = ContextVar("promise", default=None)
+
+
+@contextmanager
+def constant_weights() -> Iterator[None]:
+    """Promise that no flow's weights change for a while.
+
+    Weights do not always tell when they change: a fused optimizer, or a change through `.data`,
+    leaves no trace. So nothing is kept without this promise, nor longer than it lasts.
+    """
+    token = _PROMISE.set(_PROMISE.get() or object())
+    try:
+        yield
+    finally:
+        _PROMISE.reset(token)
+
 
 class Kept:
-    """Values made of a module's weights; while somebody trains them nothing is kept."""
+    """Values made of a module's weights; while somebody wants their slopes nothing is kept."""
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[object, object]] = {}
+        self._held: dict[str, tuple[tuple, object]] = {}
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
+        """Copies and pickles begin with nothing."""
+        return Kept, ()
 
     def get(
         self,
@@ -28,13 +51,17 @@ class Kept:
         *key: object,
     ) -> Found:
         """Return what `find` says; of the last time, if weights, buffers and key are the same."""
-        if not all(_trackable(weight) for weight in weights):
+        promise = _PROMISE.get()
+        if promise is None or not all(_trackable(weight) for weight in weights):
             return find()
-        now = (*key, *((own.data_ptr(), own._version) for own in (*weights, *buffers)))
+        now = (promise, *key, *((own.data_ptr(), own._version) for own in (*weights, *buffers)))
         held = self._held.get(name)
-        if held is None or held[0] != now:
-            held = self._held[name] = (now, find())
-        return held[1]  # pyright: ignore[reportReturnType]
+        if held is not None and held[0] == now:
+            return held[1]  # pyright: ignore[reportReturnType]
+        found = find()
+        if not (torch.is_inference_mode_enabled() or _capturing(weights[0])):
+            self._held[name] = (now, found)
+        return found
 
 
 def _trackable(weight: Tensor) -> bool:
@@ -42,3 +69,8 @@ def _trackable(weight: Tensor) -> bool:
     if type(weight) is not nn.Parameter or weight.is_inference():
         return False
     return not (weight.requires_grad and torch.is_grad_enabled())
+
+
+def _capturing(weight: Tensor) -> bool:
+    """Return whether what is worked out now holds nothing until a graph is replayed."""
+    return weight.is_cuda and torch.cuda.is_current_stream_capturing()

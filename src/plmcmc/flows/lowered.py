@@ -35,6 +35,8 @@ def lowered(flow: Flow, precision: str) -> Flow:
         raise ValueError(f"precision must be one of {PRECISIONS}; got {precision!r}")
     if precision == "float32":
         return flow
+    if is_lowered(flow):
+        raise TypeError("this flow is in a lower precision already: lower the one it was made from")
     own = [part for part in _modules(flow) if isinstance(part, Conditioner)]
     if not own:
         raise TypeError(
@@ -65,7 +67,7 @@ class _Lowered(nn.Module):
         super().__init__()
         layers = [layer for layer in network if isinstance(layer, nn.Linear)]
         self.activation, self.rounded = network[1], precision == "tf32"
-        kind = torch.float32 if self.rounded else torch.bfloat16
+        kind = layers[0].weight.dtype if self.rounded else torch.bfloat16
         self.depth = len(layers)
         for index, layer in enumerate(layers):
             more_in = 0 if index == 0 else -layer.in_features % WIDTH

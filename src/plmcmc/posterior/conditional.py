@@ -16,7 +16,15 @@ from plmcmc.adapters import adapt
 from plmcmc.chains import Schedule, Start, Unconditional, resumed_seed
 from plmcmc.data import DataError, Incomplete
 from plmcmc.data.incomplete import checked
-from plmcmc.flows import ContextualFlow, Flow, full_precision, home, log_prob, lowered
+from plmcmc.flows import (
+    ContextualFlow,
+    Flow,
+    constant_weights,
+    full_precision,
+    home,
+    log_prob,
+    lowered,
+)
 from plmcmc.posterior.batch import REFERENCE_ROWS, Batch, Method, Reference
 from plmcmc.posterior.checks import (
     CONTEXT_MISSING,
@@ -75,15 +83,16 @@ def condition(
         True
     """
     flow = adapt(flow)
+    low = lowered(flow, precision)
     values, seen = checked(x, observed)
     where = home(flow)
     data = Incomplete.of(values, seen, noise, dtype=where.dtype, device=where.device)
     contexts = checked_contexts(flow, context, data)
     # A copy: the caller may change theirs between two calls of sample.
     conditional = Conditional(flow, values.copy(), data, contexts)
-    with full_precision():
+    with full_precision(), constant_weights():
         check_match(conditional, check=check)
-    return replace(conditional, flow=lowered(flow, precision))
+    return replace(conditional, flow=low)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +154,7 @@ class Conditional:
         chosen, name = method_of(method), method if isinstance(method, str) else repr(method)
         if isinstance(chosen, Auto) and not bool(self.data.observed.all()):
             first = self.batch(torch.arange(1, device=self.data.values.device), 1)
-            with full_precision():
+            with full_precision(), constant_weights():
                 chosen = chosen.choose(first)
             name = name if isinstance(chosen, Auto) else f"{name}: {chosen!r}"
         plan = Plan(
@@ -161,7 +170,7 @@ class Conditional:
             checkpoint=None if checkpoint is None else Path(checkpoint),
             checkpoint_every=checkpoint_every,
         )
-        with full_precision():
+        with full_precision(), constant_weights():
             result = plan.run(progress=progress)
         warn(result)
         return result
@@ -205,7 +214,7 @@ class Conditional:
         """
         full = checked_rows(x, self.data)
         flow = self.flow_for(torch.arange(self.data.rows, device=full.device), 1)
-        with torch.no_grad(), full_precision():
+        with torch.no_grad(), full_precision(), constant_weights():
             completed = self.data.project(full)
             joint = log_prob(flow, completed) + self.data.log_likelihood(completed)
         return (

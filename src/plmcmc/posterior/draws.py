@@ -116,7 +116,8 @@ class Draws:
 
         try:
             with safe_open(path, "np") as file:
-                facts = json.loads((file.metadata() or {})["draws"])
+                # Files of before it was counted have no warm-up.
+                facts = {"warmup_passes": 0} | json.loads((file.metadata() or {})["draws"])
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             return cls(**tensors, **facts)
         except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:

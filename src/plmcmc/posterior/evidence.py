@@ -11,7 +11,7 @@ from torch import Tensor
 
 from plmcmc.adaptation.annealing import anneal
 from plmcmc.chains import Unconditional, progress_bar
-from plmcmc.flows import full_precision, log_prob
+from plmcmc.flows import constant_weights, full_precision, log_prob
 from plmcmc.kernels import Cycle, Hamiltonian
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.posterior.methods import Pullback
@@ -40,7 +40,7 @@ def evidence(
 ) -> Evidence:
     """Estimate the marginal likelihood of what each row has seen."""
     data = conditional.data
-    with torch.no_grad(), full_precision():
+    with torch.no_grad(), full_precision(), constant_weights():
         # A row with nothing missing is its own evidence.
         complete = data.observed.flatten(1).all(1)
         found = torch.full((data.rows,), torch.nan, dtype=torch.float64, device=complete.device)
@@ -61,7 +61,7 @@ def evidence(
             if len(holes):
                 numbers = Pullback().footprint(data.values[0].numel(), conditional.width, particles)
                 at_once = rows_at_once(numbers, data.values)
-                block = rows_of_a_block(data.values)
+                block = rows_of_a_block(data.values.device, numbers)
                 in_chunks(
                     len(holes), at_once, work, lambda rows: report(rows, ""), block_rows=block
                 )

@@ -77,15 +77,19 @@ class Plan:
                 self.chunk_rows or self._rows_at_once(),
                 work,
                 lambda n: report(steps * n // len(rows), ""),
-                block_rows=rows_of_a_block(self.conditional.data.values),
+                block_rows=rows_of_a_block(rows.device, self._numbers),
             )
         return collected.draws(self)
 
+    @property
+    def _numbers(self) -> int:
+        """How many numbers a row takes."""
+        entries = self.conditional.data.values[0].numel()
+        return self.method.footprint(entries, self.conditional.width, self.chains)
+
     def _rows_at_once(self) -> int:
-        conditional, entries = self.conditional, self.conditional.data.values[0].numel()
-        numbers = self.method.footprint(entries, conditional.width, self.chains)
         repeatable = self.checkpoint is not None
-        return rows_at_once(numbers, conditional.data.values, repeatable=repeatable)
+        return rows_at_once(self._numbers, self.conditional.data.values, repeatable=repeatable)
 
     def identity(self) -> Mapping[str, str]:
         """What makes this run this run."""

@@ -46,13 +46,16 @@ class NormalAuxiliary:
         # float64: at scale 1e-3 one unit off is 5e5 nats an entry, where float32 steps by .03.
         squares = torch.where(data.observed, y - data.values, 0.0).double().square()
         if isinstance(self.scale, Tensor):
-            scale = self.scale.double()
-            terms = squares / scale**2 + (2 * math.pi * scale**2).log() * data.observed
-            return -0.5 * terms.flatten(1).sum(1)
+            scale = self.scale.to(y.device).double()
+            terms = squares / scale**2 + (2 * math.pi * scale**2).log()
+            return -0.5 * torch.where(data.observed, terms, 0.0).flatten(1).sum(1)
         # One number needs no tensor, which a GPU would have to be sent at every step.
-        seen = data.observed.flatten(1).sum(1)
-        constant = math.log(2 * math.pi * self.scale**2)
-        return -0.5 * (squares.flatten(1).sum(1) / self.scale**2 + constant * seen)
+        seen, variance = (
+            data.observed.flatten(1).sum(1, dtype=torch.float64),
+            float(self.scale) ** 2,
+        )
+        constant = math.log(2 * math.pi * variance)
+        return -0.5 * (squares.flatten(1).sum(1) / variance + constant * seen)
 
 
 @dataclass(frozen=True)
