@@ -94,8 +94,12 @@ def test_a_state_from_elsewhere_is_taken(monkeypatch):
 
 def test_what_cannot_be_recorded_runs_as_it_is(monkeypatch):
     recorder, (own, state) = Recorder(monkeypatch, refuses=True), kernel()
-    assert same(walked(Replayed(own), state), walked(own, state))
+    streams = drawing()
+    before = list(streams.generators)
+    assert same(walked(Replayed(own), state, streams=streams), walked(own, state))
     assert recorder.replays == 0
+    # A failed recording spoils the generators that it was to draw from.
+    assert not any(one is other for one, other in zip(before, streams.generators, strict=True))
 
 
 def test_dear_steps_are_left_alone(monkeypatch):

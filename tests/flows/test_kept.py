@@ -1,12 +1,15 @@
 """What is kept of weights is never older than they are."""
 
 import copy
+import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from plmcmc.flows import Glow, constant_weights, log_prob
+import plmcmc
+from plmcmc.flows import Glow, constant_weights, glow_layers, log_prob
 from plmcmc.flows.kept import Kept
 
 
@@ -114,3 +117,21 @@ def test_a_glow_sees_every_weight_that_changes(name):
         assert torch.equal(flow.to_data(z)[0], fresh.to_data(z)[0])
         density = again_det + flow.latent_log_prob(again)
         assert not torch.equal(density, log_det + flow.latent_log_prob(z)), "nothing had changed"
+
+
+def test_sampling_folds_weights_once(monkeypatch):
+    """However many steps there are: a Glow's convolutions are the same all along."""
+    folded, own = [], glow_layers._scaled
+    monkeypatch.setattr(glow_layers, "_scaled", lambda *args: folded.append(1) or own(*args))
+    counts, flow = [], built().requires_grad_(False)
+    x = torch.randn(1, 4, 8, 8).numpy()
+    observed = np.ones(x.shape, dtype=bool)
+    observed[0, 0, 0, 0] = False
+    posterior = plmcmc.condition(flow, x, observed)
+    for draws in (4, 12):
+        folded.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            posterior.sample(draws, chains=2, method="mala", warmup=4, random_state=0)
+        counts.append(len(folded))
+    assert counts[0] == counts[1] > 0

@@ -18,8 +18,8 @@ from plmcmc.flows import (
     lowered,
     sample,
 )
-from plmcmc.flows.arithmetic import Rounded, rounded_products
-from plmcmc.flows.lowered import WIDTH, _Lowered, is_lowered
+from plmcmc.flows.arithmetic import rounded_products
+from plmcmc.flows.lowered import WIDTH, Rounded, _Lowered, is_lowered
 
 FLOWS = {
     "nice": lambda: NICE(7, width=20, depth=2, latent="logistic", random_state=0),
@@ -68,7 +68,7 @@ def test_hidden_layers_are_widened_by_nothing():
     low = lowered(built("nice"), "tf32")
     parts = [part for part in low.modules() if isinstance(part, _Lowered)]
     assert len(parts) == 4
-    assert {tuple(part.get_buffer("weight1").shape) for part in parts} == {(WIDTH, WIDTH)}
+    assert {tuple(part.layers[1].weight.shape) for part in parts} == {(WIDTH, WIDTH)}
     assert home(low).dtype == torch.float32
 
 
@@ -116,7 +116,7 @@ def test_rounded_products_have_both_slopes():
     torch.manual_seed(0)
     x, weight = torch.randn(4, 3).double().requires_grad_(), torch.randn(5, 3).double()
     assert torch.autograd.gradcheck(
-        lambda x: Rounded.product(x, weight), (x,), check_forward_ad=True, check_backward_ad=True
+        lambda x: Rounded.apply(x, weight), (x,), check_forward_ad=True, check_backward_ad=True
     )
 
 

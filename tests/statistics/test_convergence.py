@@ -5,7 +5,7 @@ import pytest
 from arviz_stats.base.array import array_stats
 from scipy.stats import f, norm, rankdata
 
-from plmcmc.statistics import ess, rhat
+from plmcmc.statistics import convergence, ess, rhat
 
 FALSE_ALARM = 1e-4
 METHODS = ["bulk", "tail", "mean"]
@@ -79,6 +79,14 @@ def test_rhat_is_arviz_s(values):
     assert found.dtype == np.float64
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("at_once", [1, 7 * 24, 10**6])
+def test_entries_may_be_ranked_in_parts(at_once, monkeypatch):
+    values = np.random.default_rng(0).normal(size=(4, 6, 5, 4)).cumsum(1)
+    expected = rhat(values)
+    monkeypatch.setattr(convergence, "AT_ONCE", {"cpu": at_once, "cuda": at_once})
+    np.testing.assert_allclose(rhat(values), expected, rtol=1e-12)
 
 
 def test_one_chain_is_split_too():

@@ -118,7 +118,7 @@ class Warmup:
         spent = 3 * (self.climb_steps + 1)
         pool = Pool.of(holes.gather(state.position))
         steps = torch.full((len(holes.places),), FIRST_STEP, dtype=torch.float64, device=y.device)
-        frame, memory = None, Memory.of(holes.gather(state.position))
+        frame = memory = None
         for index, length in enumerate(self.windows + self.stretches):
             if frame is None or index < len(self.windows):
                 whitened = partial(target.whitened, information=information)

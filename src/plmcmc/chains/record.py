@@ -94,9 +94,11 @@ class Acceptance:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the counts."""
-        names = ("passes", "warmup_passes")
-        counts = {name: torch.tensor(getattr(self, name)) for name in names}
-        return {"accepted": self.accepted, **counts}
+        return {
+            "accepted": self.accepted,
+            "passes": torch.tensor(self.passes),
+            "warmup_passes": torch.tensor(self.warmup_passes),
+        }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take over counts kept before."""

@@ -140,7 +140,7 @@ def calibrate(
     if observed.all():
         raise DataError("nothing was hidden: choose a mechanism that hides something")
     # Starts and tuning see only what is observed: the truth is behind the holes.
-    conditional = condition(adapted, truth, torch.tensor(observed))
+    conditional = condition(adapted, truth, observed)
     with warnings.catch_warnings():
         # Whether the draws can be trusted is what is being measured here.
         warnings.simplefilter("ignore", UserWarning)

@@ -1,6 +1,6 @@
 """In: data or latents. Out: latents or data, with log-determinants."""
 
-from plmcmc.flows.arithmetic import full_precision
+from plmcmc.flows.arithmetic import full_precision, while_sampling
 from plmcmc.flows.captured import Captured, record, rehearse, replayed
 from plmcmc.flows.contract import BrokenFlow, check_flow
 from plmcmc.flows.files import FileError, load, save
@@ -56,4 +56,5 @@ __all__ = [
     "replayed",
     "sample",
     "save",
+    "while_sampling",
 ]

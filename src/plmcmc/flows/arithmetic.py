@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 import torch
-from torch import Tensor
-from torch.autograd import Function
+
+from plmcmc.flows.kept import constant_weights
+
+
+@contextmanager
+def while_sampling() -> Iterator[None]:
+    """Compute in full precision, and promise that no flow's weights change."""
+    with full_precision(), constant_weights():
+        yield
 
 
 @contextmanager
@@ -18,12 +24,10 @@ def full_precision() -> Iterator[None]:
     By default a GPU rounds what convolutions multiply to TF32, ten bits: encoding would not undo
     decoding, and a density would not be the one that a Metropolis step compares.
     """
-    with (
-        torch.backends.cudnn.flags(
-            enabled=True, benchmark=False, deterministic=True, allow_tf32=False
-        ),
-        _products("ieee", "highest"),
-    ):
+    convolutions = torch.backends.cudnn.flags(
+        enabled=True, benchmark=False, deterministic=True, allow_tf32=False
+    )
+    with convolutions, _products("ieee", "highest"):
         yield
 
 
@@ -36,54 +40,17 @@ def rounded_products() -> AbstractContextManager[None]:
 def _products(name: str, older: str) -> Iterator[None]:
     """Set how matrix products are computed: by torch's newer switch where it has one."""
     switch = torch.backends.cuda.matmul
-    if hasattr(switch, "fp32_precision"):
-        before, switch.fp32_precision = switch.fp32_precision, name
-        try:
-            yield
-        finally:
-            switch.fp32_precision = before
-        return
-    previous = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(older)
+    newer = hasattr(switch, "fp32_precision")
+    before = str(switch.fp32_precision if newer else torch.get_float32_matmul_precision())
+
+    def turn(to: str) -> None:
+        if newer:
+            switch.fp32_precision = to
+        else:
+            torch.set_float32_matmul_precision(to)
+
+    turn(name if newer else older)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(previous)
-
-
-class Rounded(Function):
-    """`x weight^T` with rounded products, its slopes too; only `x` may want one."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def product(x: Tensor, weight: Tensor) -> Tensor:
-        """Return the product."""
-        return Rounded.apply(x, weight)
-
-    @staticmethod
-    def forward(x: Tensor, weight: Tensor) -> Tensor:
-        """Multiply."""
-        with rounded_products():
-            return x @ weight.T
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        """Keep the weight for both slopes."""
-        del output
-        ctx.save_for_backward(inputs[1])
-        ctx.save_for_forward(inputs[1])
-
-    @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the slope of `x`."""
-        (weight,) = ctx.saved_tensors
-        with rounded_products():
-            return slope @ weight, None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return how the product moves with `x`."""
-        (weight,) = ctx.saved_tensors
-        with rounded_products():
-            return tangent @ weight.T
+        turn(before)

@@ -9,12 +9,14 @@ comes back different in its last bit, though, a network's input may be rounded t
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 from torch.nn.functional import linear, pad
 
-from plmcmc.flows.arithmetic import Rounded
+from plmcmc.flows.arithmetic import rounded_products
 from plmcmc.flows.conditioner import Conditioner
 from plmcmc.flows.protocol import Flow
 
@@ -66,25 +68,71 @@ class _Lowered(nn.Module):
     def __init__(self, network: Conditioner, precision: str) -> None:
         super().__init__()
         layers = [layer for layer in network if isinstance(layer, nn.Linear)]
-        self.activation, self.rounded = network[1], precision == "tf32"
-        kind = layers[0].weight.dtype if self.rounded else torch.bfloat16
-        self.depth = len(layers)
-        for index, layer in enumerate(layers):
-            more_in = 0 if index == 0 else -layer.in_features % WIDTH
+        self.activation = network[1]
+        self.layers = nn.ModuleList()
+        for layer in layers:
+            more_in = 0 if layer is layers[0] else -layer.in_features % WIDTH
             more_out = 0 if layer is layers[-1] else -layer.out_features % WIDTH
-            weight = pad(layer.weight.detach(), (0, more_in, 0, more_out)).to(kind)
-            self.register_buffer(f"weight{index}", weight)
-            self.register_buffer(f"bias{index}", pad(layer.bias.detach(), (0, more_out)).to(kind))
+            weight = pad(layer.weight.detach(), (0, more_in, 0, more_out))
+            bias = pad(layer.bias.detach(), (0, more_out))
+            self.layers.append(_Layer(weight, bias, precision))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the network says, as `x` is."""
-        hidden = x if self.rounded else x.bfloat16()
-        for index in range(self.depth):
-            if index:
-                hidden = self.activation(hidden)
-            hidden = self._product(hidden, index)
+        first, *others = self.layers
+        hidden = first(x)
+        for layer in others:
+            hidden = layer(self.activation(hidden))
         return hidden.to(x.dtype)
 
-    def _product(self, x: Tensor, index: int) -> Tensor:
-        weight, bias = self.get_buffer(f"weight{index}"), self.get_buffer(f"bias{index}")
-        return Rounded.product(x, weight) + bias if self.rounded else linear(x, weight, bias)
+
+class _Layer(nn.Module):
+    """`x weight^T + bias`, of buffers: nobody trains them, nor takes their dtype for the flow's."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, precision: str) -> None:
+        super().__init__()
+        self.rounded = precision == "tf32"
+        kind = weight.dtype if self.rounded else torch.bfloat16
+        self.weight: Tensor
+        self.bias: Tensor
+        self.register_buffer("weight", weight.to(kind))
+        self.register_buffer("bias", bias.to(kind))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the layer's output in its own precision."""
+        if self.rounded:
+            return Rounded.apply(x, self.weight) + self.bias
+        return linear(x.bfloat16(), self.weight, self.bias)
+
+
+class Rounded(Function):
+    """`x weight^T` with rounded products, its slopes too; only `x` may want one."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        """Multiply."""
+        with rounded_products():
+            return x @ weight.T
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        """Keep the weight for both slopes."""
+        del output
+        ctx.save_for_backward(inputs[1])
+        ctx.save_for_forward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the slope of `x`."""
+        (weight,) = ctx.saved_tensors
+        with rounded_products():
+            return slope @ weight, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return how the product moves with `x`."""
+        (weight,) = ctx.saved_tensors
+        with rounded_products():
+            return tangent @ weight.T

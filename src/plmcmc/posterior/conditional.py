@@ -19,11 +19,10 @@ from plmcmc.data.incomplete import checked
 from plmcmc.flows import (
     ContextualFlow,
     Flow,
-    constant_weights,
-    full_precision,
     home,
     log_prob,
     lowered,
+    while_sampling,
 )
 from plmcmc.posterior.batch import REFERENCE_ROWS, Batch, Method, Reference
 from plmcmc.posterior.checks import (
@@ -90,7 +89,7 @@ def condition(
     contexts = checked_contexts(flow, context, data)
     # A copy: the caller may change theirs between two calls of sample.
     conditional = Conditional(flow, values.copy(), data, contexts)
-    with full_precision(), constant_weights():
+    with while_sampling():
         check_match(conditional, check=check)
     return replace(conditional, flow=low)
 
@@ -154,7 +153,7 @@ class Conditional:
         chosen, name = method_of(method), method if isinstance(method, str) else repr(method)
         if isinstance(chosen, Auto) and not bool(self.data.observed.all()):
             first = self.batch(torch.arange(1, device=self.data.values.device), 1)
-            with full_precision(), constant_weights():
+            with while_sampling():
                 chosen = chosen.choose(first)
             name = name if isinstance(chosen, Auto) else f"{name}: {chosen!r}"
         plan = Plan(
@@ -170,7 +169,7 @@ class Conditional:
             checkpoint=None if checkpoint is None else Path(checkpoint),
             checkpoint_every=checkpoint_every,
         )
-        with full_precision(), constant_weights():
+        with while_sampling():
             result = plan.run(progress=progress)
         warn(result)
         return result
@@ -214,7 +213,7 @@ class Conditional:
         """
         full = checked_rows(x, self.data)
         flow = self.flow_for(torch.arange(self.data.rows, device=full.device), 1)
-        with torch.no_grad(), full_precision(), constant_weights():
+        with torch.no_grad(), while_sampling():
             completed = self.data.project(full)
             joint = log_prob(flow, completed) + self.data.log_likelihood(completed)
         return (

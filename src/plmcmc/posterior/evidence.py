@@ -11,7 +11,7 @@ from torch import Tensor
 
 from plmcmc.adaptation.annealing import anneal
 from plmcmc.chains import Unconditional, progress_bar
-from plmcmc.flows import constant_weights, full_precision, log_prob
+from plmcmc.flows import log_prob, while_sampling
 from plmcmc.kernels import Cycle, Hamiltonian
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.posterior.methods import Pullback
@@ -40,7 +40,7 @@ def evidence(
 ) -> Evidence:
     """Estimate the marginal likelihood of what each row has seen."""
     data = conditional.data
-    with torch.no_grad(), full_precision(), constant_weights():
+    with torch.no_grad(), while_sampling():
         # A row with nothing missing is its own evidence.
         complete = data.observed.flatten(1).all(1)
         found = torch.full((data.rows,), torch.nan, dtype=torch.float64, device=complete.device)

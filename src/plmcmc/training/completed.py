@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from plmcmc.chains import Acceptance, Schedule, run
 from plmcmc.data import Incomplete
-from plmcmc.flows import Preprocessed, constant_weights, full_precision
+from plmcmc.flows import Preprocessed, while_sampling
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior import Conditional, ConvergenceWarning, Method, condition, methods
 from plmcmc.posterior.memory import in_chunks, rows_at_once
@@ -85,7 +85,7 @@ class CompletedEpoch:
         self.losses[epoch - 1] = self._maximise(completed, streams.generators[0], epoch)
         due = epoch // self.schedule.every
         if self.schedule.expects(epoch) and len(self.holed) > 0:
-            with full_precision(), constant_weights():
+            with while_sampling():
                 completed, self.acceptance[due - 1] = self._expect(completed, epoch)
         last = min(due, len(self.acceptance))
         rate = float(self.acceptance[last - 1]) if last > 0 else math.nan
