@@ -1,7 +1,7 @@
 """Images completed with Glow, as the paper does it (4.1, 4.2), and by the default sampler.
 
     python benchmarks/completion.py cifar --flow DIR --images test.npy --hole 8 --device cuda -o OUT
-    python benchmarks/completion.py faces --flow DIR --images faces.zip --skip 9500 -o OUT
+    python benchmarks/completion.py faces --flow DIR --images faces.zip --skip 9500 --drawn 4 -o OUT
 
 `cifar`: a square of HOLE x HOLE pixels is missing from the middle; the paper's chains start at
 pixels copied from what is seen and walk in absolute coordinates. `faces`: the right half is
@@ -9,7 +9,8 @@ missing; they start at samples of the flow at temperature 0.5 and walk in relati
 perturb latents by .01, with an auxiliary of deviation .001 on a scale of 0 to 1, for 25,000
 proposals. The default sampler starts at samples of the flow. Written: pictures of what was missing,
 where chains began and ended, means and progressions, a figure of log p(y_M; x_O) over the run,
-and the numbers as JSON.
+and the numbers as JSON. With `--drawn N`, so many images that the flow drew (at temperature .7) are
+completed, too, and pictures show these alone: not all images may be shown.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from plmcmc.adaptation import Warmup
 from plmcmc.chains import FromObserved, Unconditional
 from plmcmc.cli.sheet import write_sheet
 from plmcmc.data import CentreSquare, Incomplete, RightHalf, load_images
-from plmcmc.flows import Absolute, Preprocessed, full_precision, log_prob
+from plmcmc.flows import Absolute, Preprocessed, full_precision, log_prob, sample
 from plmcmc.posterior import ConvergenceWarning, Draws, StuckWarning
 from plmcmc.rng import Streams
 
@@ -40,6 +41,8 @@ PASSES = (5_000, 10_000, 20_000)
 # States of the paper's chains that are kept, and those shown as a progression.
 KEPT, SHOWN = 50, 9
 REDUCED = 0.5
+# Temperature of the images that the flow draws itself.
+DRAWN = 0.7
 
 
 def main() -> None:
@@ -48,20 +51,42 @@ def main() -> None:
     flow = load(arguments.flow).to(arguments.device)
     levels = flow.chain[0].levels
     images = load_images(arguments.images)[arguments.skip :][: arguments.rows] // (256 // levels)
-    images = images.astype(np.float32)
+    images = np.concatenate([images.astype(np.float32), _drawn(flow, levels, arguments)])
     faces = arguments.task == "faces"
     observed = (RightHalf() if faces else CentreSquare(arguments.hole))(images)
     name = "faces" if faces else f"cifar-{arguments.hole}"
     print(f"{name}: {len(images)} images, {int((~observed[0]).sum())} values missing of each")
-    found = {"default": _default(flow, images, observed, arguments)}
+    found = {}
+    if arguments.draws:
+        found["default"] = _default(flow, images, observed, arguments)
     if arguments.proposals:
         found["paper"] = _paper(flow, images, observed, arguments, faces=faces)
     numbers = {way: own["numbers"] for way, own in found.items()}
+    if len(found) == 2:
+        numbers["log p at equal passes, default minus paper"] = _ahead(**found)
     if arguments.calibration:
         numbers["calibration"] = _calibrated(flow, observed, arguments)
     (arguments.output / f"{name}.json").write_text(json.dumps(numbers, indent=1) + "\n")
-    _pictures(found, images, observed, levels, arguments.output / name)
+    shown = slice(-arguments.drawn if arguments.drawn else None, None)
+    _pictures(found, images, observed, levels, arguments.output / name, shown)
     _figure(found, arguments.output / f"{name}-trace.png")
+
+
+@torch.no_grad()
+def _drawn(flow: Any, levels: int, options: Any) -> np.ndarray:
+    """Return images that the flow drew, as integers."""
+    source = torch.Generator(options.device).manual_seed(options.seed)
+    drawn = sample(flow, max(1, options.drawn), source, temperature=DRAWN)
+    return drawn[: options.drawn].cpu().numpy().round().clip(0, levels - 1)
+
+
+def _ahead(default: dict, paper: dict) -> list[float]:
+    """Return how far log p of the default's last states is above those of the paper's chains."""
+    spent = default["passes"][-1]
+    at = max(0, int((paper["passes"] <= spent).sum()) - 1)
+    gap = default["heights"][:, -1].mean(0) - paper["heights"][:, at].mean(0)
+    print(json.dumps({f"log p at {spent:.0f} passes, default minus paper": gap.tolist()}))
+    return gap.round(1).tolist()
 
 
 def _default(flow: Any, images: np.ndarray, observed: np.ndarray, options: Any) -> dict:
@@ -88,19 +113,20 @@ def _paper(
     charted = flow if faces else Preprocessed(list(flow.chain), Absolute(flow.flow)).eval()
     start = Unconditional(REDUCED) if faces else FromObserved()
     data = Incomplete.of(images, observed, device=options.device)
+    chains = options.paper_chains
     streams = Streams.of_rows(
-        options.seed, "start", len(images), chains=options.chains, device=options.device
+        options.seed, "start", len(images), chains=chains, device=options.device
     )
     with torch.no_grad():
-        first = start(charted, data.repeat(options.chains), streams)
-    first = first.unflatten(0, (len(images), options.chains)).movedim(1, 0)
+        first = start(charted, data.repeat(chains), streams)
+    first = first.unflatten(0, (len(images), chains)).movedim(1, 0)
     method = methods.Metropolis(PERTURB, None, NormalAuxiliary(AUXILIARY * flow.chain[0].levels))
     began = time.perf_counter()
     draws = _quiet(condition(charted, images, observed).sample)(
         KEPT,
         thin=max(1, options.proposals // KEPT),
         warmup=0,
-        chains=options.chains,
+        chains=chains,
         method=method,
         start=Given(first.cpu().numpy()),
         random_state=options.seed,
@@ -193,22 +219,20 @@ def _error(mean: np.ndarray, images: np.ndarray, observed: np.ndarray) -> float:
 
 
 def _pictures(
-    found: dict, images: np.ndarray, observed: np.ndarray, levels: int, name: Path
+    found: dict, images: np.ndarray, observed: np.ndarray, levels: int, name: Path, rows: slice
 ) -> None:
-    """Write the grid and both progressions; an image takes a row."""
-    seen = np.where(observed, images, levels / 2)
-    default, paper = found["default"], found.get("paper")
-    columns = [images, seen]
-    if paper is not None:
-        columns += [paper["initial"], paper["values"][0, -1]]
-    columns += [default["values"][chain, -1] for chain in range(min(3, len(default["values"])))]
-    columns += [default["mean"]]
-    _grid(columns, levels, name.with_name(f"{name.name}.png"))
+    """Write the grid and both progressions of some images; an image takes a row."""
+    columns = [images, np.where(observed, images, levels / 2)]
+    if "paper" in found:
+        columns += [found["paper"]["initial"], found["paper"]["values"][0, -1]]
+    if "default" in found:
+        columns += [*found["default"]["values"][:3, -1], found["default"]["mean"]]
+    _grid([column[rows] for column in columns], levels, name.with_name(f"{name.name}.png"))
     for way, own in found.items():
         steps = np.linspace(0, own["values"].shape[1] - 1, SHOWN).round().astype(int)
         first = [own["initial"]] if "initial" in own else []
         shown = [*first, *(own["values"][0, step] for step in steps)]
-        _grid(shown, levels, name.with_name(f"{name.name}-{way}.png"))
+        _grid([column[rows] for column in shown], levels, name.with_name(f"{name.name}-{way}.png"))
 
 
 def _grid(columns: list[np.ndarray], levels: int, path: Path) -> None:
@@ -248,8 +272,10 @@ def _arguments() -> argparse.Namespace:
     add("--skip", type=int, default=0, help="images to leave out at the beginning")
     add("--rows", type=int, default=16, help="images to complete")
     add("--hole", type=int, default=8)
+    add("--drawn", type=int, default=0, help="images to draw from the flow, complete and show")
     add("--chains", type=int, default=4)
-    add("--draws", type=int, default=100)
+    add("--paper-chains", type=int, default=1, help="of the paper's kernel (%(default)s)")
+    add("--draws", type=int, default=100, help="of the default; 0 leaves it out")
     add("--warmup", type=int, help="trajectories that the default tunes for")
     add("--tuning", type=json.loads, default={}, help="settings of a Warmup, as JSON")
     add("--proposals", type=int, default=25_000, help="of the paper's kernel; 0 leaves it out")

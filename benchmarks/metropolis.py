@@ -8,11 +8,13 @@ The flow is the paper's (4 couplings, 5 x 1000 ReLU, logistic latents), with wei
 zero, or a trained one. Half of the pixels is missing, one chain a row; the kernel perturbs or draws
 anew, half of the time each. Timed: its steps launched one by one in float32 (what a straightforward
 port does), and replayed whole in each precision; and, in the same run, the limit: the bfloat16
-matrix products of two passes alone, hidden layers widened to 1024.
+matrix products of two passes alone, hidden layers widened to 1024, replayed as well.
 
 Rounding: a proposal is decoded, and its density is that of the encoding. `off` says how many rows
 come back by more than 1e-4 from a round trip, `log p` how far log p of what was decoded is from
 what the latents say: its mean, cut at 1, bounds the change of an acceptance probability.
+
+`--profile` prints where the time of the first number of chains goes, kernel by kernel.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from torch import Tensor
 from plmcmc import NICE, load
 from plmcmc.chains import Replayed
 from plmcmc.data import Incomplete
-from plmcmc.flows import full_precision, log_prob, lowered, sample
+from plmcmc.flows import full_precision, log_prob, lowered, record, rehearse, sample
 from plmcmc.flows.lowered import PRECISIONS
 from plmcmc.kernels import Metropolis, Mixture, Perturb, Resample
 from plmcmc.rng import Streams, blocks_of, rows_of_a_block
@@ -48,6 +50,9 @@ def main() -> None:
             _rounding(precision, flow, arguments)
         for chains in arguments.chains:
             _speed(flow, chains, arguments)
+        if arguments.profile:
+            for precision in ("float32", "bfloat16"):
+                _profile(flow, precision, arguments)
 
 
 def _speed(flow: Any, chains: int, arguments: argparse.Namespace) -> None:
@@ -65,6 +70,27 @@ def _speed(flow: Any, chains: int, arguments: argparse.Namespace) -> None:
 
 def _seconds(flow: Any, chains: int, arguments: argparse.Namespace, *, replay: bool) -> float:
     """Return the seconds of one step of all chains."""
+    return _timed(_stepping(flow, chains, arguments, replay=replay), arguments.steps)
+
+
+def _profile(flow: Any, precision: str, arguments: argparse.Namespace) -> None:
+    """Print the kernels of replayed steps by the time they take."""
+    from torch.profiler import ProfilerActivity, profile
+
+    step = _stepping(lowered(flow, precision), arguments.chains[0], arguments, replay=True)
+    _timed(step, 1)
+    device = ProfilerActivity.CUDA if torch.cuda.is_available() else ProfilerActivity.CPU
+    with profile(activities=[device]) as found:
+        _timed(step, 10)
+    print(f"{precision}, 20 steps:")
+    order = "self_cuda_time_total" if torch.cuda.is_available() else "self_cpu_time_total"
+    print(found.key_averages().table(order, row_limit=16, max_name_column_width=70))
+
+
+def _stepping(
+    flow: Any, chains: int, arguments: argparse.Namespace, *, replay: bool
+) -> Callable[[], None]:
+    """Return what steps all chains once."""
     source = torch.Generator(arguments.device).manual_seed(0)
     x = sample(flow, chains, source)
     observed = torch.rand(x.shape, generator=source, device=x.device) < 0.5
@@ -80,7 +106,7 @@ def _seconds(flow: Any, chains: int, arguments: argparse.Namespace, *, replay: b
         nonlocal state
         state, _ = stepper.step(state, streams)
 
-    return _timed(step, arguments.steps)
+    return step
 
 
 def _products(chains: int, arguments: argparse.Namespace) -> float:
@@ -93,15 +119,19 @@ def _products(chains: int, arguments: argparse.Namespace) -> float:
         for before, after in sizes
     ]
 
-    def work() -> None:
+    def work() -> tuple[()]:
         for _ in range(8):
             for x, weight in pairs:
                 x @ weight
+        return ()
 
-    return _timed(work, arguments.steps)
+    if arguments.device == "cpu":
+        return _timed(work, arguments.steps)
+    rehearse(work)
+    return _timed(record(work)[1], arguments.steps)
 
 
-def _timed(work: Callable[[], None], steps: int) -> float:
+def _timed(work: Callable[[], object], steps: int) -> float:
     for _ in range(WARM):
         work()
     _wait()
@@ -153,6 +183,7 @@ def _arguments() -> argparse.Namespace:
     add("--width", type=int, default=1000, help="of the networks, without --flow (%(default)s)")
     add("--chains", type=int, nargs="+", default=[10_000, 1_000])
     add("--steps", type=int, default=200, help="to time (%(default)s)")
+    add("--profile", action="store_true", help="show where the time goes")
     add("--device", default="cpu")
     return parser.parse_args()
 

@@ -80,15 +80,11 @@ class PlantedTarget:
         return Point(position, completion, log_density + self.log_det_sign * log_det)
 
 
-class Uncorrected:
+class Uncorrected(Resample):
     """A proposal that forgets what it owes."""
 
-    def __init__(self, proposal):
-        self.proposal = proposal
-
-    def __call__(self, position, streams):
-        new, correction = self.proposal(position, streams)
-        return new, torch.zeros_like(correction)
+    def move(self, like, streams):
+        return super().move(like, streams)._replace(precision=0.0)
 
 
 class SharedStreams(Streams):
@@ -158,9 +154,9 @@ PLANTED = {
     "density at y, not at its projection": lambda f, d: Metropolis(
         PlantedTarget(f, d, projects=False), Perturb(0.3)
     ),
-    "no Hastings ratio": lambda f, d: Metropolis(right(f, d), Uncorrected(Resample(1.3))),
+    "no Hastings ratio": lambda f, d: Metropolis(right(f, d), Uncorrected(1.3)),
     "no Hastings ratio within a mixture": lambda f, d: Metropolis(
-        right(f, d), Mixture((Perturb(0.3), Uncorrected(Resample(1.3))), (0.5, 0.5))
+        right(f, d), Mixture((Perturb(0.3), Uncorrected(1.3)), (0.5, 0.5))
     ),
     "Hastings ratio upside down": lambda f, d: Metropolis(
         right(f, d), Reversed(CrankNicolson(0.4, 1.2))

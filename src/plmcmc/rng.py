@@ -1,6 +1,6 @@
 """Seeds to random streams: one generator per fixed block of rows.
 
-Rows are cut into blocks of 64 (up to 512 on a GPU, where every block is a launch), always at the
+Rows are cut into blocks of 64 (up to 2,048 on a GPU, where every block is a launch), always at the
 same places, and every block owns a generator seeded by `(seed, purpose, block index)`. Chunks and
 workers hold whole blocks, so what a row gets depends neither on how the work was cut nor on who did
 it.
@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 
 BLOCK_ROWS = 64
 # On a GPU: the most rows of a block, and the numbers that they may take, a gigabyte in float32.
-GPU_ROWS, GPU_NUMBERS = 512, 2**28
+GPU_ROWS, GPU_NUMBERS = 2048, 2**28
 
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from scipy.stats import kstest, logistic, norm
 
-from plmcmc.flows import Linear
+from plmcmc.flows import Linear, row_sum
 from plmcmc.flows.latents import LATENTS
+from plmcmc.flows.sums import in_parts
 
 LAWS = {"normal": norm, "logistic": logistic}
 FALSE_ALARM = 1e-4
@@ -51,3 +52,11 @@ def test_far_out_the_density_is_finite_and_sums_in_double(latent):
     expected = LAWS[latent].logpdf(80.0) * 1000
     assert found.dtype == torch.float64
     assert found.tolist() == pytest.approx([expected] * 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [3, 64, 97, 784])
+def test_rows_summed_in_parts_have_the_same_sums(count):
+    terms = torch.randn(5, count, generator=torch.Generator().manual_seed(0))
+    parts = in_parts(terms)
+    assert (parts.shape[1] < count) == (count in (64, 784))
+    torch.testing.assert_close(row_sum(parts), row_sum(terms), rtol=0, atol=1e-5)

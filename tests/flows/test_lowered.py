@@ -19,7 +19,7 @@ from plmcmc.flows import (
     sample,
 )
 from plmcmc.flows.arithmetic import rounded_products
-from plmcmc.flows.lowered import WIDTH, Rounded, _Lowered, is_lowered
+from plmcmc.flows.lowered import WIDTH, Product, _Lowered, is_lowered
 
 FLOWS = {
     "nice": lambda: NICE(7, width=20, depth=2, latent="logistic", random_state=0),
@@ -112,11 +112,20 @@ def test_conditionals_take_a_precision(precision):
     assert np.array_equal(draws.values[..., :2], np.broadcast_to(x[:, :2], (4, 300, 6, 2)))
 
 
-def test_rounded_products_have_both_slopes():
+@pytest.mark.parametrize("rectified", [False, True])
+def test_products_have_both_slopes(rectified):
     torch.manual_seed(0)
     x, weight = torch.randn(4, 3).double().requires_grad_(), torch.randn(5, 3).double()
+    bias = torch.randn(5).double()
+    found = Product.apply(x, weight, bias, rectified)
+    expected = torch.nn.functional.linear(x, weight, bias)
+    assert bool((expected < 0).any())
+    torch.testing.assert_close(found, expected.relu() if rectified else expected)
     assert torch.autograd.gradcheck(
-        lambda x: Rounded.apply(x, weight), (x,), check_forward_ad=True, check_backward_ad=True
+        lambda x: Product.apply(x, weight, bias, rectified),
+        (x,),
+        check_forward_ad=True,
+        check_backward_ad=True,
     )
 
 

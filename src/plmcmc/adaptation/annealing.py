@@ -14,8 +14,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from plmcmc.flows import row_sum
 from plmcmc.kernels import Frame, Hamiltonian
-from plmcmc.kernels.base import row_sum
 from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.rng import Streams
 

@@ -76,9 +76,10 @@ def _add_training(command: argparse.ArgumentParser) -> None:
     add("--patience", type=int, default=10, help="epochs without a better one (%(default)s)")
     add(
         "--precision",
-        choices=("float32", "bfloat16"),
+        choices=("float32", "tf32", "bfloat16"),
         default="float32",
-        help="that networks compute in while training; bfloat16 is faster on a GPU (%(default)s)",
+        help="that networks compute in while training; tf32 and bfloat16 are faster on a "
+        "GPU (%(default)s)",
     )
 
 

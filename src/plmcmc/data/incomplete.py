@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,11 @@ class Incomplete:
     def rows(self) -> int:
         """How many rows there are."""
         return len(self.values)
+
+    @cached_property
+    def seen(self) -> Tensor:
+        """How many entries of each row are observed, `(rows,)` in float64."""
+        return self.observed.flatten(1).sum(1, dtype=torch.float64)
 
     def project(self, y: Tensor) -> Tensor:
         """Return `(y_M; x_O)`: `y` with its observed entries replaced by the observed values."""

@@ -20,6 +20,7 @@ from plmcmc.flows.preprocessing import (
 )
 from plmcmc.flows.protocol import ContextualFlow, Flow, differentiable, home, log_prob, sample
 from plmcmc.flows.realnvp import RealNVP
+from plmcmc.flows.sums import row_sum
 from plmcmc.flows.tabular import TabularFlow
 from plmcmc.flows.tilted import Tilted
 
@@ -54,6 +55,7 @@ __all__ = [
     "record",
     "rehearse",
     "replayed",
+    "row_sum",
     "sample",
     "save",
     "while_sampling",

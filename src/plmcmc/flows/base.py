@@ -75,8 +75,3 @@ def seeded(random_state: int | None) -> Iterator[None]:
 def total(terms: Tensor) -> Tensor:
     """Sum the log-scales of each row in float64."""
     return terms.sum(-1, dtype=torch.float64)
-
-
-def unordered(x: Tensor, order: Tensor) -> Tensor:
-    """Put the columns back where `x[:, order]` took them from."""
-    return torch.empty_like(x).index_copy(1, order, x)

@@ -19,6 +19,7 @@ from plmcmc.flows.conditioner import ACTIVATIONS
 from plmcmc.flows.glow_layers import Step, ZeroConvolution, meeting_data, squeezed, unsqueezed
 from plmcmc.flows.latents import LATENTS
 from plmcmc.flows.protocol import home
+from plmcmc.flows.sums import row_sum
 
 COUPLINGS = ("affine", "additive")
 
@@ -278,7 +279,7 @@ class Absolute(nn.Module):
 def _volume(prior: Prior, part: Tensor) -> Tensor:
     """Return the sum of a prior's log-deviations, `(rows,)` in float64."""
     full = prior.log_deviation.expand_as(part)
-    return full.flatten(1).sum(1, dtype=torch.float64)
+    return row_sum(full)
 
 
 def _checked(shape: Sequence[int], levels: int) -> tuple[int, int, int]:

@@ -15,6 +15,7 @@ from torch.nn.functional import conv2d, linear, logsigmoid
 from plmcmc.flows.base import total
 from plmcmc.flows.conditioner import ACTIVATIONS
 from plmcmc.flows.kept import Kept
+from plmcmc.flows.sums import row_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -207,13 +208,13 @@ class Coupling(nn.Module):
         """Return the coupled channels and the log-determinant `(rows,)`."""
         given, moved = x.chunk(2, 1)
         shift, log_scale = self._said(given)
-        return torch.cat([given, (moved + shift) * log_scale.exp()], 1), _summed(log_scale)
+        return torch.cat([given, (moved + shift) * log_scale.exp()], 1), row_sum(log_scale)
 
     def to_data(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the channels as they were."""
         given, moved = y.chunk(2, 1)
         shift, log_scale = self._said(given)
-        return torch.cat([given, moved * (-log_scale).exp() - shift], 1), -_summed(log_scale)
+        return torch.cat([given, moved * (-log_scale).exp() - shift], 1), -row_sum(log_scale)
 
     def _said(self, given: Tensor) -> tuple[Tensor, Tensor]:
         hidden = self.activation(self.second(self.activation(self.first(given))))
@@ -258,7 +259,3 @@ def unsqueezed(x: Tensor) -> Tensor:
 def _scaled(weight: Tensor, bias: Tensor, scale: Tensor) -> Map:
     """Return a convolution whose outputs are scaled."""
     return Map(weight * scale[:, None, None, None], bias * scale)
-
-
-def _summed(log_scale: Tensor) -> Tensor:
-    return log_scale.flatten(1).sum(1, dtype=torch.float64)

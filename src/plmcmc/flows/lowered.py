@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.nn.functional import linear, pad
+from torch.nn.functional import pad
 
 from plmcmc.flows.arithmetic import rounded_products
 from plmcmc.flows.conditioner import Conditioner
@@ -68,14 +68,18 @@ class _Lowered(nn.Module):
     def __init__(self, network: Conditioner, precision: str) -> None:
         super().__init__()
         layers = [layer for layer in network if isinstance(layer, nn.Linear)]
-        self.activation = network[1]
+        activation = network[1]
+        rectified = isinstance(activation, nn.ReLU)
+        self.activation = nn.Identity() if rectified else activation
         self.layers = nn.ModuleList()
         for layer in layers:
             more_in = 0 if layer is layers[0] else -layer.in_features % WIDTH
             more_out = 0 if layer is layers[-1] else -layer.out_features % WIDTH
             weight = pad(layer.weight.detach(), (0, more_in, 0, more_out))
             bias = pad(layer.bias.detach(), (0, more_out))
-            self.layers.append(_Layer(weight, bias, precision))
+            kind = weight.dtype if precision == "tf32" else torch.bfloat16
+            last = layer is layers[-1]
+            self.layers.append(_Layer(weight.to(kind), bias.to(kind), rectified and not last))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the network says, as `x` is."""
@@ -87,52 +91,62 @@ class _Lowered(nn.Module):
 
 
 class _Layer(nn.Module):
-    """`x weight^T + bias`, of buffers: nobody trains them, nor takes their dtype for the flow's."""
+    """A product, of buffers: nobody trains them, nor takes their dtype for the flow's."""
 
-    def __init__(self, weight: Tensor, bias: Tensor, precision: str) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor, rectified: bool) -> None:
         super().__init__()
-        self.rounded = precision == "tf32"
-        kind = weight.dtype if self.rounded else torch.bfloat16
+        self.rectified = rectified
         self.weight: Tensor
         self.bias: Tensor
-        self.register_buffer("weight", weight.to(kind))
-        self.register_buffer("bias", bias.to(kind))
+        self.register_buffer("weight", weight)
+        self.register_buffer("bias", bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the layer's output in its own precision."""
-        if self.rounded:
-            return Rounded.apply(x, self.weight) + self.bias
-        return linear(x.bfloat16(), self.weight, self.bias)
+        return Product.apply(x.to(self.weight.dtype), self.weight, self.bias, self.rectified)
 
 
-class Rounded(Function):
-    """`x weight^T` with rounded products, its slopes too; only `x` may want one."""
+class Product(Function):
+    """`x weight^T + bias`, negative ones zero if `rectified`, by rounded products and in one go.
+
+    Slopes are of `x` alone, and are rounded too.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor) -> Tensor:
+    def forward(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tensor:
         """Multiply."""
         with rounded_products():
-            return x @ weight.T
+            # What a GPU does to a product before it is written costs nothing.
+            work = torch.ops.aten._addmm_activation if rectified else torch.addmm
+            return work(bias, x, weight.T)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        """Keep the weight for both slopes."""
-        del output
-        ctx.save_for_backward(inputs[1])
-        ctx.save_for_forward(inputs[1])
+    def setup_context(
+        ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: Tensor
+    ) -> None:
+        """Keep what both slopes need."""
+        kept = (inputs[1], output)
+        ctx.rectified = inputs[3]
+        ctx.save_for_backward(*kept)
+        ctx.save_for_forward(*kept)
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the slope of `x`."""
-        (weight,) = ctx.saved_tensors
+        weight, output = ctx.saved_tensors
         with rounded_products():
-            return slope @ weight, None
+            return _open(ctx, output, slope) @ weight, None, None, None
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return how the product moves with `x`."""
-        (weight,) = ctx.saved_tensors
+        weight, output = ctx.saved_tensors
         with rounded_products():
-            return tangent @ weight.T
+            return _open(ctx, output, tangent @ weight.T)
+
+
+def _open(ctx: Any, output: Tensor, slope: Tensor) -> Tensor:
+    """Return a slope, zero where negative values were cut off."""
+    return slope * (output > 0) if ctx.rectified else slope

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from plmcmc.flows.base import LatentFlow, seeded, total, unordered
+from plmcmc.flows.base import LatentFlow, seeded, total
 from plmcmc.flows.conditioner import conditioner
+from plmcmc.flows.kept import Kept
 
 
 class NICE(LatentFlow):
@@ -56,10 +57,12 @@ class NICE(LatentFlow):
                 for i in range(couplings)
             )
         self.log_scale = nn.Parameter(torch.zeros(features))
+        self._kept = Kept()
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z`, in the partition's order, and the constant log-determinant."""
-        given, moved = x[:, self.partition].split(self.halves, 1)
+        first, second = self.partition.split(self.halves)
+        given, moved = x.index_select(1, first), x.index_select(1, second)
         for shift in self.shifts:
             given, moved = moved + shift(given), given
         z = self._join(given, moved) * self.log_scale.exp()
@@ -70,7 +73,8 @@ class NICE(LatentFlow):
         given, moved = self._part(z * (-self.log_scale).exp())
         for shift in reversed(self.shifts):
             given, moved = moved, given - shift(moved)
-        x = unordered(torch.cat((given, moved), 1), self.partition)
+        back = self._kept.get("back", self.partition.argsort, (), (self.partition,))
+        x = torch.cat((given, moved), 1).index_select(1, back)
         return x, -total(self.log_scale).expand(len(z))
 
     # After an odd number of couplings the halves have changed places.

@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from plmcmc.flows.protocol import Flow, tempered
+from plmcmc.flows.sums import row_sum
 
 
 class Step(nn.Module, ABC):
@@ -165,7 +166,7 @@ class Logit(Step):
 
     def _log_det(self, z: Tensor) -> Tensor:
         log_slope = nn.functional.logsigmoid(z) + nn.functional.logsigmoid(-z)
-        return (log_slope - math.log(self.slope)).flatten(1).sum(1, dtype=torch.float64)
+        return row_sum(log_slope - math.log(self.slope))
 
 
 class Dequantise(Step):

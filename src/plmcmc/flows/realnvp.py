@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from plmcmc.flows.base import LatentFlow, seeded, total, unordered
+from plmcmc.flows.base import LatentFlow, seeded, total
 from plmcmc.flows.conditioner import conditioner
+from plmcmc.flows.kept import Kept
 
 
 class RealNVP(LatentFlow):
@@ -60,15 +61,16 @@ class RealNVP(LatentFlow):
             )
         self.shift = nn.Parameter(torch.zeros(features))
         self.log_scale = nn.Parameter(torch.zeros(features))
+        self._kept = Kept()
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
         log_det = total(self.log_scale).expand(len(x))
-        for index, order in enumerate(self.orders):
-            fixed, moved = x[:, order].split(self._split(index), 1)
+        for index, (order, back) in enumerate(zip(self.orders, self._back(), strict=True)):
+            fixed, moved = x.index_select(1, order).split(self._split(index), 1)
             shift, log_scale = self._affine(index, fixed)
             moved = (moved + shift) * log_scale.exp()
-            x = unordered(torch.cat((fixed, moved), 1), order)
+            x = torch.cat((fixed, moved), 1).index_select(1, back)
             log_det = log_det + total(log_scale)
         return (x + self.shift) * self.log_scale.exp(), log_det
 
@@ -76,14 +78,18 @@ class RealNVP(LatentFlow):
         """Return `x` and `log |det dx/dz|`."""
         log_det = -total(self.log_scale).expand(len(z))
         x = z * (-self.log_scale).exp() - self.shift
-        for index in reversed(range(len(self.orders))):
-            order = self.orders[index]
-            fixed, moved = x[:, order].split(self._split(index), 1)
+        ways = list(enumerate(zip(self.orders, self._back(), strict=True)))
+        for index, (order, back) in reversed(ways):
+            fixed, moved = x.index_select(1, order).split(self._split(index), 1)
             shift, log_scale = self._affine(index, fixed)
             moved = moved * (-log_scale).exp() - shift
-            x = unordered(torch.cat((fixed, moved), 1), order)
+            x = torch.cat((fixed, moved), 1).index_select(1, back)
             log_det = log_det - total(log_scale)
         return x, log_det
+
+    def _back(self) -> Tensor:
+        """Return the places that `orders` took columns from."""
+        return self._kept.get("back", lambda: self.orders.argsort(1), (), (self.orders,))
 
     def _split(self, index: int) -> tuple[int, int]:
         """Sizes of the fixed and the moved part of one coupling."""

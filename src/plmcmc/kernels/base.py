@@ -87,11 +87,6 @@ def decide(log_ratio: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
     return streams.uniform(log_ratio).log() < log_ratio, log_ratio
 
 
-def row_sum(terms: Tensor) -> Tensor:
-    """Sum each row's entries in float64."""
-    return terms.flatten(1).sum(1, dtype=torch.float64)
-
-
 def positive(**numbers: float | Tensor) -> None:
     """Refuse settings that are not positive and finite; those of tensors are tuned, and are."""
     for name, number in numbers.items():

@@ -9,7 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import Info, choose, finite_start, positive, row_sum
+from plmcmc.flows import row_sum
+from plmcmc.kernels.base import Info, choose, finite_start, positive
 from plmcmc.rng import Streams
 from plmcmc.target import Point, Target
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import row_sum
+from plmcmc.flows import row_sum
 from plmcmc.rng import Streams
 
 

@@ -9,7 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import Info, by_row, choose, decide, row_sum
+from plmcmc.flows import row_sum
+from plmcmc.kernels.base import Info, by_row, choose, decide
 from plmcmc.kernels.frame import Coordinates
 from plmcmc.kernels.gradient import (
     GradientState,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from plmcmc.kernels.base import row_sum
+from plmcmc.flows import row_sum
 from plmcmc.kernels.frame import Frame
 from plmcmc.rng import Streams
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import Info, by_row, choose, decide, positive, row_sum
+from plmcmc.flows import row_sum
+from plmcmc.kernels.base import Info, by_row, choose, decide, positive
 from plmcmc.kernels.gradient import (
     GradientState,
     differentiated,

@@ -1,16 +1,23 @@
-"""Proposals: a new position together with the correction it owes, which cannot be forgotten."""
+"""Gaussian proposals: a new position together with the correction it owes.
+
+All of them are moves `z' = keep z + spread N(0, 1)`. With `keep^2 + precision spread^2 = 1` such a
+move is reversible for `N(0, 1 / precision)`, or for the whole line, where it keeps everything: what
+it owes follows, and cannot be forgotten.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import by_row, choose_rows, positive, row_sum
+from plmcmc.flows import row_sum
+from plmcmc.kernels.base import by_row, positive
 from plmcmc.rng import Streams
 
 
@@ -22,8 +29,40 @@ class Proposal(Protocol):
         ...
 
 
+class Move(NamedTuple):
+    """`z' = keep z + spread N(0, 1)`: numbers, or one for each row.
+
+    Attributes:
+        keep: share of the old position that stays.
+        spread: deviation of what is added.
+        precision: one over the variance of the normal that the move is reversible for; 0 if it is
+            for the whole line.
+    """
+
+    keep: float | Tensor
+    spread: float | Tensor
+    precision: float | Tensor
+
+
+class Gaussian(ABC):
+    """A proposal that is a Gaussian move of every row."""
+
+    @abstractmethod
+    def move(self, like: Tensor, streams: Streams) -> Move:
+        """Return the move of every row of a position; it does not look at the position itself."""
+
+    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Return the new position, and what the move owes."""
+        move = self.move(position, streams)
+        new = _added(_kept(move.keep, position), move.spread, streams.normal(position))
+        if not isinstance(move.precision, Tensor) and move.precision == 0:
+            return new, torch.zeros(len(new), dtype=torch.float64, device=new.device)
+        squares = row_sum(torch.addcmul(new.square(), position, position, value=-1))
+        return new, 0.5 * move.precision * squares
+
+
 @dataclass(frozen=True)
-class Perturb:
+class Perturb(Gaussian):
     """`z' ~ N(z, scale^2)`: a small step, the paper's g_p; one scale, or one for each row."""
 
     scale: float | Tensor
@@ -32,14 +71,14 @@ class Perturb:
         """Refuse a scale that is no deviation."""
         positive(scale=self.scale)
 
-    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
-        """Return the perturbed position; the move is symmetric and owes nothing."""
-        new = position + by_row(self.scale, position) * streams.normal(position)
-        return new, torch.zeros(len(new), dtype=torch.float64, device=new.device)
+    def move(self, like: Tensor, streams: Streams) -> Move:
+        """Return a symmetric move, which owes nothing."""
+        del like, streams
+        return Move(1.0, self.scale, 0.0)
 
 
 @dataclass(frozen=True)
-class Resample:
+class Resample(Gaussian):
     """`z' ~ N(0, scale^2)`: a draw that forgets where it was, the paper's g_r."""
 
     scale: float
@@ -48,14 +87,14 @@ class Resample:
         """Refuse a scale that is no deviation."""
         positive(scale=self.scale)
 
-    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
-        """Return a fresh position."""
-        new = self.scale * streams.normal(position)
-        return new, 0.5 * row_sum(new.square() - position.square()) / self.scale**2
+    def move(self, like: Tensor, streams: Streams) -> Move:
+        """Return a move that keeps nothing."""
+        del like, streams
+        return Move(0.0, self.scale, self.scale**-2)
 
 
 @dataclass(frozen=True)
-class CrankNicolson:
+class CrankNicolson(Gaussian):
     """`z' = sqrt(1 - step^2) z + step N(0, scale^2)`: reversible for `N(0, scale^2)` (pCN).
 
     With normal latents and scale 1 the density of the latents cancels from the ratio, and what is
@@ -71,16 +110,14 @@ class CrankNicolson:
             raise ValueError(f"step must be in (0, 1]; got {self.step}")
         positive(scale=self.scale)
 
-    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
-        """Return the rotated position."""
-        noise = self.scale * streams.normal(position)
-        step = by_row(self.step, position)
-        new = (1 - step**2) ** 0.5 * position + step * noise
-        return new, 0.5 * row_sum(new.square() - position.square()) / self.scale**2
+    def move(self, like: Tensor, streams: Streams) -> Move:
+        """Return a turn away from the old position."""
+        del like, streams
+        return Move((1 - self.step**2) ** 0.5, self.step * self.scale, self.scale**-2)
 
 
 @dataclass(frozen=True)
-class Turns:
+class Turns(Gaussian):
     """Crank-Nicolson moves of N(0, 1), each chain's of a length picked at random.
 
     Args:
@@ -94,24 +131,23 @@ class Turns:
         if not self.kept or not all(0 <= share < 1 for share in self.kept):
             raise ValueError(f"kept must be shares from 0 to below 1; got {self.kept}")
 
-    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
-        """Return the turned position."""
-        shares = torch.tensor(self.kept, dtype=position.dtype, device=position.device)
-        pick = (streams.uniform(position[:, :1]) * len(shares)).long()
+    def move(self, like: Tensor, streams: Streams) -> Move:
+        """Return each row's turn."""
+        shares = torch.tensor(self.kept, dtype=like.dtype, device=like.device)
+        pick = (streams.uniform(like.flatten(1)[:, 0]) * len(shares)).long()
         keep = shares[pick.clamp(max=len(shares) - 1)]
-        new = keep * position + (1 - keep.square()).sqrt() * streams.normal(position)
-        return new, 0.5 * row_sum(new.square() - position.square())
+        return Move(keep, (1 - keep.square()).sqrt(), 1.0)
 
 
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(Gaussian):
     """Each row picks one proposal at random and corrects for that one alone.
 
     The pick does not look at the state, so this is a mixture of kernels that each leave the target
     invariant: exact, with no sum over the components (the paper calls it an approximation).
     """
 
-    proposals: Sequence[Proposal]
+    proposals: Sequence[Gaussian]
     weights: Sequence[float]
 
     def __post_init__(self) -> None:
@@ -122,16 +158,36 @@ class Mixture:
                 f"and weights {list(self.weights)}"
             )
 
-    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+    def move(self, like: Tensor, streams: Streams) -> Move:
         """Return each row's pick."""
         *bounds, total = accumulate(self.weights)
-        like = torch.empty(len(position), dtype=torch.float64, device=position.device)
-        lot = streams.uniform(like) * total
-        new, correction = self.proposals[0](position, streams)
+        blank = torch.empty(len(like), dtype=torch.float64, device=like.device)
+        lot = streams.uniform(blank) * total
+        picked = self.proposals[0].move(like, streams)
         for proposal, bound in zip(self.proposals[1:], bounds, strict=True):
             # Whoever is beyond the next bound, too, is chosen again.
-            chosen = lot >= bound
-            other, other_correction = proposal(position, streams)
-            new = choose_rows(chosen, other, new)
-            correction = torch.where(chosen, other_correction, correction)
-        return new, correction
+            chosen, other = lot >= bound, proposal.move(like, streams)
+            pairs = zip(other, picked, strict=True)
+            picked = Move(*(_picked(chosen, new, old) for new, old in pairs))
+        return picked
+
+
+def _picked(chosen: Tensor, new: float | Tensor, old: float | Tensor) -> float | Tensor:
+    if not isinstance(new, Tensor) and not isinstance(old, Tensor) and new == old:
+        return new
+    if not isinstance(old, Tensor):
+        # In float64: two numbers would be rounded to float32.
+        old = torch.full((), old, dtype=torch.float64, device=chosen.device)
+    return torch.where(chosen, new, old)
+
+
+def _kept(keep: float | Tensor, position: Tensor) -> Tensor:
+    if not isinstance(keep, Tensor) and keep == 1:
+        return position
+    return position * by_row(keep, position)
+
+
+def _added(kept: Tensor, spread: float | Tensor, noise: Tensor) -> Tensor:
+    if isinstance(spread, Tensor):
+        return torch.addcmul(kept, noise, by_row(spread, noise))  # pyright: ignore[reportArgumentType]
+    return torch.add(kept, noise, alpha=spread)

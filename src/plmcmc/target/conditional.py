@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from plmcmc.data import Incomplete
-from plmcmc.flows import Flow
+from plmcmc.flows import Flow, row_sum
 from plmcmc.target.point import Point
 from plmcmc.target.warp import Warp
 
@@ -67,4 +67,4 @@ class ConditionalTarget:
             return self.data.project(position), 0.0
         y, log_slope = self.warp.outward(position)
         terms = torch.where(self.free, log_slope, 0.0)
-        return self.data.project(y), terms.flatten(1).sum(1, dtype=torch.float64)
+        return self.data.project(y), row_sum(terms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -10,10 +11,14 @@ from torch.autograd.graph import increment_version
 from torch.optim import Optimizer
 
 from plmcmc.flows import Flow, captured, log_prob
+from plmcmc.flows.arithmetic import rounded_products
 from plmcmc.flows.captured import Replay
 
 # Steps that are run before one is captured: by then all that is allocated once is.
 FIRST = 3
+
+
+PRECISIONS = ("float32", "tf32", "bfloat16")
 
 
 class CaptureWarning(UserWarning):
@@ -30,7 +35,7 @@ class Ascent:
         flow: the flow whose parameters `optimizer` holds.
         optimizer: any torch optimizer.
         clip: largest norm of a gradient.
-        precision: dtype that networks compute in; weights stay as they are.
+        precision: one of `PRECISIONS`, that networks compute in; weights stay as they are.
     """
 
     def __init__(
@@ -39,7 +44,7 @@ class Ascent:
         optimizer: Optimizer,
         *,
         clip: float | None = None,
-        precision: torch.dtype = torch.float32,
+        precision: str = "float32",
     ) -> None:
         self.flow, self.optimizer, self.clip, self.precision = flow, optimizer, clip, precision
         self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -70,11 +75,8 @@ class Ascent:
 
     def _step(self, batch: Tensor) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)
-        low = self.precision != torch.float32
-        # Without a cache: a graph must cast the weights of its own step.
-        options = {"enabled": low, "cache_enabled": False}
-        with torch.enable_grad():
-            with torch.autocast(batch.device.type, self.precision if low else None, **options):
+        with torch.enable_grad(), _products(self.precision):
+            with _lower(self.precision, batch.device.type):
                 loss = -log_prob(self.flow, batch).mean()
             loss.backward()
         if self.clip is not None:
@@ -97,3 +99,14 @@ class Ascent:
                 stacklevel=2,
             )
         return loss
+
+
+def _products(precision: str) -> AbstractContextManager[None]:
+    return rounded_products() if precision == "tf32" else nullcontext()
+
+
+def _lower(precision: str, device: str) -> AbstractContextManager[object]:
+    if precision != "bfloat16":
+        return nullcontext()
+    # Without a cache: a graph must cast the weights of its own step.
+    return torch.autocast(device, torch.bfloat16, cache_enabled=False)

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from plmcmc.chains import Acceptance, Schedule, run
+from plmcmc.chains import Acceptance, Replayed, Schedule, run
 from plmcmc.data import Incomplete
 from plmcmc.flows import Preprocessed, while_sampling
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior import Conditional, ConvergenceWarning, Method, condition, methods
 from plmcmc.posterior.memory import in_chunks, rows_at_once
-from plmcmc.rng import Block, Streams
+from plmcmc.rng import Block, Streams, rows_of_a_block
 from plmcmc.training.ascent import Ascent
 from plmcmc.training.epoch import TrainingError
 from plmcmc.training.fit import parameters_of
@@ -63,14 +63,15 @@ class CompletedEpoch:
         self.flow, self.data, self.schedule, self.seed = flow, data, schedule, seed
         self.inner: Any = flow.flow if isinstance(flow, Preprocessed) else flow
         self.optimizer = schedule.optimizer_of(parameters_of(flow))
-        self.ascent = Ascent(self.inner, self.optimizer, clip=schedule.clip)
+        options = {"clip": schedule.clip, "precision": schedule.precision}
+        self.ascent = Ascent(self.inner, self.optimizer, **options)
         self.range = observed_range(data)
         # Rows with nothing missing are their own completion.
         self.holed = (~data.observed).flatten(1).any(1).nonzero().flatten()
         self.losses = torch.zeros(schedule.epochs, dtype=torch.float64)
         steps = (schedule.epochs - 1) // schedule.every if len(self.holed) > 0 else 0
         self.acceptance = torch.full((steps,), torch.nan, dtype=torch.float64)
-        condition(flow.eval(), data.values[:1], data.observed[:1])
+        condition(flow.eval(), data.values[:1], data.observed[:1], precision=schedule.precision)
 
     def start(self) -> CompletedState:
         """Return the state before the first epoch, which draws the holes itself."""
@@ -132,7 +133,8 @@ class CompletedEpoch:
         stacked = completed.unflatten(0, (-1, copies)).clone()
         before, after = stacked[self.holed], torch.empty_like(stacked[self.holed])
         # Made anew: what it finds out about the flow is true of these weights only.
-        conditional = condition(self.flow.eval(), data.values, data.observed, check=False)
+        options = {"precision": self.schedule.precision, "check": False}
+        conditional = condition(self.flow.eval(), data.values, data.observed, **options)
         method, rates = (
             self._method(conditional, epoch),
             torch.zeros(data.rows, dtype=torch.float64),
@@ -144,7 +146,13 @@ class CompletedEpoch:
             after[rows], rates[rows.cpu()] = y, rate
 
         numbers = method.footprint(data.values[0].numel(), conditional.most_holes, copies)
-        in_chunks(data.rows, rows_at_once(numbers, before), walk, lambda done: None)
+        in_chunks(
+            data.rows,
+            rows_at_once(numbers, before),
+            walk,
+            lambda done: None,
+            block_rows=rows_of_a_block(before.device, numbers),
+        )
         if self.schedule.clamp:
             after = torch.clamp(after, *self.range)
         # Chains in warped coordinates may round what is seen: the data's own values stay.
@@ -196,7 +204,8 @@ class CompletedEpoch:
                 f"density: lower learning_rate (now {self.schedule.learning_rate})"
             ) from error
         accepted = Acceptance(Schedule(0, proposals), y)
-        state = run(kernel, state, streams, proposals, recorders=(accepted,))
+        stepper = Replayed(kernel) if y.is_cuda else kernel
+        state = run(stepper, state, streams, proposals, recorders=(accepted,))
         rate = accepted.rate.view(-1, copies).mean(1)
         return state.completion.unflatten(0, (-1, copies)), rate.cpu()
 

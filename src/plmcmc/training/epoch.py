@@ -70,7 +70,7 @@ class Epoch:
         epochs: how many there will be at most.
         batch_size: rows per gradient step.
         noise: deviation of the noise added to the rows the inner flow sees.
-        precision: dtype that networks compute in while training; weights stay as they are.
+        precision: that networks compute in while training; weights stay as they are.
         augment: changes the rows at random before every epoch.
     """
 
@@ -84,7 +84,7 @@ class Epoch:
         epochs: int,
         batch_size: int,
         noise: float,
-        precision: torch.dtype = torch.float32,
+        precision: str = "float32",
         augment: Augment | None = None,
     ) -> None:
         self.flow, self.train, self.held_out = flow, train, held_out

@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.optim import AdamW
 
 from plmcmc.adapters import adapt
 from plmcmc.chains import Checkpoint, fingerprint, progress_bar, resumed_seed, run
 from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import ContextualFlow, Dequantise, Flow, Preprocessed, home, sample
 from plmcmc.rng import RandomState, Streams, generator
+from plmcmc.training.ascent import PRECISIONS
 from plmcmc.training.epoch import Augment, Epoch, EpochInfo, EpochState, TrainingError
-
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+from plmcmc.training.optimizers import optimizer_of
 
 
 class Fitted(NamedTuple):
@@ -69,8 +68,8 @@ def fit_flow(
         weight_decay: of AdamW.
         noise: deviation of the noise added to each row, in the flow's own units: behind
             whitening, one unit is one standard deviation of a column.
-        precision: `"bfloat16"` lets networks compute in less, faster on a GPU; weights and
-            held-out likelihoods stay in the flow's own.
+        precision: `"tf32"` or `"bfloat16"` lets networks compute in less, faster on a GPU; weights
+            and held-out likelihoods stay in the flow's own.
         augment: `augment(rows, generator) -> rows` changes training rows at random before every
             epoch: mirrored images, say.
         held_out: share of the rows to stop by; 0 trains for all epochs.
@@ -90,15 +89,14 @@ def fit_flow(
     if not 0 <= noise < math.inf:
         raise TrainingError(f"noise is a standard deviation, 0 or more; got {noise}")
     refuse_less_than_one(epochs=epochs, batch_size=batch_size, patience=patience)
-    if precision not in PRECISIONS:
-        raise TrainingError(f"precision must be one of {list(PRECISIONS)}; got {precision!r}")
+    refuse_precision(precision)
     seed = resumed_seed(checkpoint, random_state)
-    optimizer = _optimizer(parameters_of(flow), learning_rate, weight_decay)
+    optimizer = optimizer_of("adamw", parameters_of(flow), learning_rate, weight_decay=weight_decay)
     train, judge = _split(flow, x, held_out, seed)
     settings = {"epochs": epochs, "batch_size": batch_size, "noise": noise}
-    options = {"precision": PRECISIONS[precision], "augment": augment}
-    epoch = Epoch(flow, train, judge, optimizer, **settings, **options)
-    settings |= {"precision": precision, "augment": getattr(augment, "__name__", augment)}
+    settings |= {"precision": precision}
+    epoch = Epoch(flow, train, judge, optimizer, **settings, augment=augment)
+    settings |= {"augment": getattr(augment, "__name__", augment)}
     settings |= {"learning_rate": learning_rate, "weight_decay": weight_decay}
     settings |= {"held_out": held_out, "patience": patience, "seed": seed}
     identity = {key: str(value) for key, value in settings.items()}
@@ -137,6 +135,12 @@ def refuse_less_than_one(**numbers: int) -> None:
             raise TrainingError(f"{name} must be at least 1; got {number}")
 
 
+def refuse_precision(precision: str) -> None:
+    """Refuse what networks cannot compute in."""
+    if precision not in PRECISIONS:
+        raise TrainingError(f"precision must be one of {list(PRECISIONS)}; got {precision!r}")
+
+
 def described_flow(flow: Any) -> str:
     """Return what tells two flows apart before training: all but the weights, which a file has."""
     steps = flow.steps.state_dict().values() if isinstance(flow, Preprocessed) else ()
@@ -150,15 +154,6 @@ def parameters_of(flow: Any) -> list[nn.Parameter]:
     if not any(parameter.requires_grad for parameter in parameters):
         raise TrainingError(f"{type(inner).__name__} has no parameters to train")
     return parameters
-
-
-def _optimizer(parameters: list[nn.Parameter], rate: float, decay: float) -> AdamW:
-    """Return AdamW; on a GPU, one whose steps can be captured, with a rate that can change."""
-    where = parameters[0].device
-    if where.type != "cuda":
-        return AdamW(parameters, lr=rate, weight_decay=decay)
-    lr = torch.tensor(rate, device=where)
-    return AdamW(parameters, lr=lr, weight_decay=decay, capturable=True)
 
 
 def _split(flow: Any, x: Any, held_out: float, seed: int) -> tuple[Tensor, Tensor]:

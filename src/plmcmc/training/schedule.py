@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from torch import nn
-from torch.optim import Adam, Adamax, Optimizer, RMSprop
+from torch.optim import Optimizer
 
 from plmcmc.chains import Start
 from plmcmc.posterior import Method, methods
 from plmcmc.training.epoch import TrainingError
-from plmcmc.training.fit import refuse_less_than_one
-
-OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamax": Adamax, "rmsprop": RMSprop}
+from plmcmc.training.fit import refuse_less_than_one, refuse_precision
+from plmcmc.training.optimizers import OPTIMIZERS, optimizer_of
 
 
 @dataclass(frozen=True)
@@ -27,10 +25,12 @@ class EMSchedule:
         proposals: steps of each chain in an E-step.
         copies: chains of each row; each completes a copy of the row for the flow to train on.
         batch_size: completed rows per gradient step.
-        optimizer: `"adam"`, `"adamax"` or `"rmsprop"`.
+        optimizer: `"adam"`, `"adamw"`, `"adamax"` or `"rmsprop"`.
         learning_rate: of the optimizer; constant.
         momentum: of RMSprop.
         clip: largest norm of a gradient; None for any.
+        precision: that networks compute in, here and in chains: `"float32"`, or, faster on a GPU,
+            `"tf32"` or `"bfloat16"`, for a `NICE` or `RealNVP`.
         method: what chains walk by. What of it is not given is tuned anew in every E-step.
         later: pairs of an epoch and the method of E-steps from the end of that epoch on.
         start: where the chains of every E-step begin; None goes on from the last completions, at
@@ -50,6 +50,7 @@ class EMSchedule:
     learning_rate: float = 2e-3
     momentum: float = 0.0
     clip: float | None = None
+    precision: str = "float32"
     method: str | Method = field(default=methods.Metropolis())
     later: tuple[tuple[int, str | Method], ...] = ()
     start: Start | None = None
@@ -64,6 +65,7 @@ class EMSchedule:
             raise TrainingError(
                 f"optimizer must be one of {', '.join(OPTIMIZERS)}; got {self.optimizer!r}"
             )
+        refuse_precision(self.precision)
         if self.momentum != 0 and self.optimizer != "rmsprop":
             raise TrainingError(f"momentum is RMSprop's; {self.optimizer} takes none")
         if list(self.later) != sorted(self.later, key=lambda pair: pair[0]):
@@ -83,5 +85,4 @@ class EMSchedule:
     def optimizer_of(self, parameters: list[nn.Parameter]) -> Optimizer:
         """Return the optimizer of these parameters."""
         options = {"momentum": self.momentum} if self.momentum != 0 else {}
-        maker: Any = OPTIMIZERS[self.optimizer]
-        return maker(parameters, lr=self.learning_rate, **options)
+        return optimizer_of(self.optimizer, parameters, self.learning_rate, **options)
