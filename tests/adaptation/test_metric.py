@@ -7,6 +7,7 @@ from torch import nn
 from exact import FLOWS, begin, shaken
 from plmcmc.adaptation.metric import (
     MetricWarning,
+    _spread,
     frame_of_covariance,
     frame_of_precision,
     pullback,
@@ -157,8 +158,7 @@ def test_widening_stretches_what_is_wide_and_nothing_else():
     eye = torch.eye(4).double().expand(3, -1, -1)
     frame = frame_of_precision(eye, torch.zeros(3, 4).double(), holes)
     centred = draws - draws.mean(1, keepdim=True)
-    covariance = centred.mT @ centred / draws.shape[1]
-    wide = widened(frame, covariance, draws.mean(1), draws.shape[1])
+    wide = widened(frame, centred, draws.mean(1), draws.shape[1])
     for row in range(3):
         along = direction @ wide.root[row] @ wide.root[row].T @ direction
         # Half of the way: a variance of 36 is stretched for as 6. A sample variance of 400
@@ -168,5 +168,46 @@ def test_widening_stretches_what_is_wide_and_nothing_else():
             wide.root[row] @ wide.inverse[row], torch.eye(4).double(), atol=1e-6, rtol=0
         )
     round_draws = frame_of_precision(eye, torch.zeros(3, 4).double(), holes)
-    same = widened(round_draws, eye.contiguous(), torch.zeros(3, 4).double(), 50)
+    # Draws whose covariance is the identity.
+    corners = 2.0 * torch.cat([eye, -eye], 1) / 2**0.5
+    same = widened(round_draws, corners, torch.zeros(3, 4).double(), 50)
     torch.testing.assert_close(same.root, round_draws.root)
+
+
+def test_few_draws_spread_along_combinations_of_themselves():
+    source = torch.Generator().manual_seed(0)
+    # Six draws of nine entries, and as many as make the whole matrix the smaller one.
+    few = torch.randn(2, 6, 9, generator=source).double()
+    values, vectors = _spread(few)
+    assert vectors.shape == (2, 9, 6)
+    found = (vectors * values[:, None]) @ vectors.mT
+    torch.testing.assert_close(found, few.mT @ few / 6)
+    eye = torch.eye(6).double().expand(2, -1, -1)
+    torch.testing.assert_close(vectors.mT @ vectors, eye)
+    repeated = torch.cat([few, few], 1)
+    values, vectors = _spread(repeated)
+    assert vectors.shape == (2, 9, 9)
+    torch.testing.assert_close((vectors * values[:, None]) @ vectors.mT, found)
+
+
+def test_frames_in_float32_are_widened_by_few_draws():
+    draws, direction = draws_with_a_wide_direction(width=40, count=8, spread=900.0)
+    holes = Holes.of(torch.zeros(3, 40, dtype=torch.bool), 40)
+    eye = torch.eye(40).double().expand(3, -1, -1)
+    frame = frame_of_precision(eye, torch.zeros(3, 40), holes)
+    wide = widened(frame, draws - draws.mean(1, keepdim=True), draws.mean(1), 8)
+    assert wide.root.dtype == torch.float32
+    both = wide.root @ wide.inverse
+    torch.testing.assert_close(both, eye.float(), atol=1e-5, rtol=0)
+    along = direction.float() @ wide.root @ wide.root.mT @ direction.float()
+    assert bool((along > 5).all())
+
+
+def test_draws_that_never_moved_leave_the_frame_as_it_is():
+    holes = Holes.of(torch.zeros(3, 4, dtype=torch.bool), 4)
+    eye = torch.eye(4).double().expand(3, -1, -1)
+    frame = frame_of_precision(eye, torch.zeros(3, 4).double(), holes)
+    for count in (2, 6):
+        same = widened(frame, torch.zeros(3, count, 4).double(), torch.ones(3, 4).double(), count)
+        assert torch.equal(same.root, frame.root)
+        assert torch.equal(same.inverse, frame.inverse)

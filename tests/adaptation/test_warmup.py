@@ -5,7 +5,7 @@ import torch
 
 from exact import FLOWS, begin, shaken
 from plmcmc.adaptation import Warmup, climb
-from plmcmc.adaptation.pool import Pool
+from plmcmc.adaptation.pool import MOST, Pool
 from plmcmc.adaptation.reach import Memory
 from plmcmc.adaptation.step_size import StepSize
 from plmcmc.flows import RealNVP
@@ -58,6 +58,15 @@ def test_pools_hold_the_moments_of_all_they_saw():
     centred = flat - flat.mean(1, keepdim=True)
     torch.testing.assert_close(pool.covariance, centred.mT @ centred / 21)
     assert pool.draws == 21
+
+
+def test_pools_forget_the_first_of_many_draws():
+    pool = Pool.of(torch.zeros(2, 3, 4))
+    for step in range(MOST):
+        pool = pool.add(Pool.of(torch.full((2, 3, 4), float(step))))
+    assert MOST - 3 < pool.draws <= MOST
+    latest = torch.arange(MOST - pool.draws // 3, MOST).double()
+    torch.testing.assert_close(pool.mean, latest.mean().expand(2, 4))
 
 
 def tuned(flow, rows=20, chains=4, **options):

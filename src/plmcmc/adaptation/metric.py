@@ -21,6 +21,10 @@ Whitened = Callable[[Tensor], Tensor]
 # Directions that spread less than this further are left alone: chance shows as much.
 SMALLEST_SPIKE = 3.0
 LEAST_KNOWN = 1e-18
+# Variances that are less than rounding of the largest one.
+ROUNDING = 1e-12
+# Sides of matrices that a CPU takes the eigenvalues of.
+SMALL = 64
 
 
 class MetricWarning(UserWarning):
@@ -134,7 +138,7 @@ def frame_of_covariance(covariance: Tensor, centre: Tensor, holes: Holes) -> Fra
     return Frame(holes, centre, factor.to(centre.dtype), _inverted(factor).to(centre.dtype))
 
 
-def widened(frame: Frame, covariance: Tensor, centre: Tensor, samples: float) -> Frame:
+def widened(frame: Frame, offsets: Tensor, centre: Tensor, samples: float) -> Frame:
     """Return the frame stretched along the directions in which the draws spread further.
 
     The metric is the mean curvature; a stroke that may or may not be there is narrow in one place
@@ -147,26 +151,45 @@ def widened(frame: Frame, covariance: Tensor, centre: Tensor, samples: float) ->
 
     Args:
         frame: the frame.
-        covariance: `(rows, holes, holes)`, of the draws.
+        offsets: `(rows, draws, holes)`, draws less their mean.
         centre: `(rows, holes)`, their mean.
         samples: how many independent draws they are worth.
     """
-    inverse = frame.inverse.double()
-    both = frame.holes.present[:, :, None] & frame.holes.present[:, None, :]
-    eye = torch.eye(inverse.shape[1], dtype=torch.float64, device=inverse.device)
-    found = torch.where(both, inverse @ covariance @ inverse.mT, eye)
-    values, vectors = torch.linalg.eigh(found)
+    values, vectors = _spread(offsets @ frame.inverse.double().mT)
     ratio = (frame.holes.present.sum(1, keepdim=True) / samples).double()
     edge = (1 + ratio.sqrt()).square().clamp(min=SMALLEST_SPIKE)
     half = 0.5 * (values + 1 - ratio)
     spikes = half + (half.square() - values).clamp(min=0).sqrt()
     # Of a deviation, half of the way is the fourth root of the variance.
     stretch = torch.where(values > edge, spikes.clamp(min=1), 1.0) ** 0.25
-    out = (vectors * stretch[:, None]) @ vectors.mT
-    back = (vectors / stretch[:, None]) @ vectors.mT
     kind = frame.root.dtype
-    root, inverse = (frame.root.double() @ out).to(kind), (back @ inverse).to(kind)
+    along, out, back = (part.to(kind) for part in (vectors, stretch - 1, 1 / stretch - 1))
+    root = frame.root + (frame.root @ along * out[:, None]) @ along.mT
+    inverse = frame.inverse + along @ (back[:, :, None] * (along.mT @ frame.inverse))
     return Frame(frame.holes, centre.to(kind), root, inverse)
+
+
+def _spread(offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """Return variances of `(rows, draws, entries)`, and their directions `(rows, entries, *)`.
+
+    Fewer draws than entries spread along no more directions than there are draws, and those are
+    combinations of the draws: a smaller matrix tells which.
+    """
+    scaled = offsets / offsets.shape[1] ** 0.5
+    if offsets.shape[1] >= offsets.shape[2]:
+        return _eigen(scaled.mT @ scaled)
+    values, shares = _eigen(scaled @ scaled.mT)
+    # What is rounding only has no direction: draws less their mean always have one such.
+    real = values > ROUNDING * values[:, -1:]
+    lengths = torch.where(real, values, torch.inf).sqrt()
+    return values, scaled.mT @ (shares / lengths[:, None])
+
+
+def _eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and vectors; a GPU is slow at many small matrices."""
+    near = matrix.cpu() if matrix.shape[1] <= SMALL else matrix
+    values, vectors = torch.linalg.eigh(near)
+    return values.to(matrix.device), vectors.to(matrix.device)
 
 
 def _factor(matrix: Tensor, holes: Holes, ridge: float = 1e-6) -> Tensor:

@@ -1,55 +1,55 @@
-"""Moments of a row's holes, pooled over its chains and over the steps of a window."""
+"""Draws of a row's holes, pooled over its chains and over the steps of a window."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+
+# Draws of a row that are kept: more tell little more.
+MOST = 1024
 
 
 class Pool(NamedTuple):
-    """Running sums over steps, in float64.
+    """The latest draws of rows.
 
     Attributes:
-        steps: how many were taken in.
-        total: `(rows, holes)`, sum of the chains' means.
-        outer: `(rows, holes, holes)`, sum of the chains' mean outer products.
-        chains: how many chains each row has.
+        parts: `(rows, chains, holes)` each, step by step.
     """
 
-    steps: int
-    total: Tensor
-    outer: Tensor
-    chains: int
+    parts: tuple[Tensor, ...]
 
     @classmethod
     def of(cls, values: Tensor) -> Pool:
         """Take in one step: `values` `(rows, chains, holes)`."""
-        values = values.double()
-        outer = values.mT @ values / values.shape[1]
-        return cls(1, values.mean(1), outer, values.shape[1])
+        return cls((values,))
 
     def add(self, other: Pool) -> Pool:
-        """Return both together."""
-        return Pool(
-            self.steps + other.steps,
-            self.total + other.total,
-            self.outer + other.outer,
-            self.chains,
-        )
+        """Return both together; of many steps, the last."""
+        chains = self.parts[0].shape[1]
+        return Pool((*self.parts, *other.parts)[-max(1, MOST // chains) :])
 
     @property
     def draws(self) -> int:
-        """How many draws of a row were taken in."""
-        return self.steps * self.chains
+        """How many draws of a row there are."""
+        return sum(part.shape[1] for part in self.parts)
 
     @property
     def mean(self) -> Tensor:
-        """Mean of the holes, `(rows, holes)`."""
-        return self.total / self.steps
+        """Mean of the holes, `(rows, holes)`, in float64."""
+        return self._values.mean(1)
+
+    @property
+    def offsets(self) -> Tensor:
+        """Draws less their mean, `(rows, draws, holes)`, in float64."""
+        return self._values - self.mean[:, None]
 
     @property
     def covariance(self) -> Tensor:
-        """Covariance of the holes, `(rows, holes, holes)`."""
-        mean = self.mean
-        return self.outer / self.steps - mean[:, :, None] * mean[:, None, :]
+        """Covariance of the holes, `(rows, holes, holes)`, in float64."""
+        return self.offsets.mT @ self.offsets / self.draws
+
+    @property
+    def _values(self) -> Tensor:
+        return torch.cat(self.parts, 1).double()

@@ -126,7 +126,7 @@ class Warmup:
                 frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
                 spent += products
             else:
-                frame = widened(frame, pool.covariance, pool.mean, pool.draws * INDEPENDENT)
+                frame = widened(frame, pool.offsets, pool.mean, pool.draws * INDEPENDENT)
             kernel = self._kernel(target, frame, steps, streams)
             (state, steps, passes), pool, memory = self._window(kernel, state, length, streams)
             spent += passes
