@@ -30,7 +30,7 @@ from torch import Tensor
 from plmcmc import NICE, load
 from plmcmc.chains import Replayed
 from plmcmc.data import Incomplete
-from plmcmc.flows import full_precision, log_prob, lowered, record, rehearse, sample
+from plmcmc.flows import log_prob, lowered, record, rehearse, sample, while_sampling
 from plmcmc.flows.lowered import PRECISIONS
 from plmcmc.kernels import Metropolis, Mixture, Perturb, Resample
 from plmcmc.rng import Streams, blocks_of, rows_of_a_block
@@ -45,7 +45,7 @@ WARM = 10
 def main() -> None:
     arguments = _arguments()
     flow = _flow(arguments)
-    with full_precision():
+    with while_sampling():
         for precision in PRECISIONS:
             _rounding(precision, flow, arguments)
         for chains in arguments.chains:

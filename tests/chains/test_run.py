@@ -1,6 +1,7 @@
 """The one loop: what is kept, when it stops, and that a resumed run is the same run."""
 
 import os
+import sys
 from itertools import product
 from typing import ClassVar, NamedTuple
 
@@ -16,6 +17,7 @@ from plmcmc.chains import (
     CheckpointError,
     Completions,
     Schedule,
+    Stepper,
     fingerprint,
     resumed_seed,
     run,
@@ -34,7 +36,7 @@ from plmcmc.kernels import (
 )
 from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget, NormalAuxiliary, ProjectedLatentTarget
-from plmcmc.training import fit_flow
+from plmcmc.training import fit, fit_flow
 from toys import Killed, Watched
 
 ROWS = 5
@@ -248,6 +250,25 @@ class TestCheckpointFile:
         walk(schedule, checkpoint=Checkpoint(path, {"kernel": "walk", "seed": "3"} | identity))
         return path
 
+    @pytest.mark.parametrize(("rest", "saves"), [(0.0, [1, 2, 3, 4, 5, 6]), (2.5, [1, 4, 6])])
+    def test_saves_that_take_long_are_put_off(self, tmp_path, monkeypatch, rest, saves):
+        """A clock that each step and each save sets forward by one."""
+        clock, seen = [0.0], []
+        monkeypatch.setattr(sys.modules[Stepper.__module__], "perf_counter", lambda: clock[0])
+
+        def save(self, step, *rest):
+            seen.append(step)
+            clock[0] += 1
+
+        monkeypatch.setattr(Checkpoint, "save", save)
+        checkpoint = Checkpoint(tmp_path / "run", {}, every=1, rest=rest)
+
+        def tick(*_):
+            clock[0] += 1
+
+        walk(Schedule(0, 6), checkpoint=checkpoint, on_step=tick)
+        assert seen == saves
+
     def test_another_run_is_refused_naming_what_differs(self, tmp_path):
         path = self.saved(tmp_path)
         other = Checkpoint(path, {"kernel": "walk", "seed": "4"})
@@ -354,7 +375,9 @@ class TestFitResumes:
         return torch.randn(100, 3, generator=torch.Generator().manual_seed(2))
 
     @pytest.mark.parametrize("passes", [3, 11, 20])
-    def test_killed_training_goes_on_bit_for_bit(self, passes, tmp_path):
+    def test_killed_training_goes_on_bit_for_bit(self, passes, tmp_path, monkeypatch):
+        # Saved after every epoch, however short it is.
+        monkeypatch.setattr(fit, "REST", 0.0)
         straight = fit_flow(self.flow(), self.x(), **self.SETTINGS)
         path = tmp_path / "fit.safetensors"
         dying = self.flow()

@@ -25,6 +25,16 @@ def half_seen(rows, *event):
     return Incomplete(values, observed)
 
 
+class Overflowing:
+    """Decodes no latents beyond 1.5."""
+
+    def to_data(self, z):
+        return torch.where(z.abs() > 1.5, torch.nan, z), torch.zeros(len(z))
+
+    def latent_sample(self, rows, generator):
+        return torch.randn(rows, 2, generator=generator)
+
+
 class TestUnconditional:
     ROWS = 4000
 
@@ -65,6 +75,19 @@ class TestUnconditional:
         Unconditional()(flow, half_seen(300, 3), streams(300))
         assert flow.calls == {"to_data": 1}
         assert flow.rows == [300]
+
+    def test_samples_that_overflow_are_drawn_again_closer_in(self):
+        flow, data = Overflowing(), Incomplete(torch.zeros(200, 2), torch.zeros(200, 2).bool())
+        y = Unconditional()(flow, data, streams(200))
+        plain = flow.to_data(streams(200).draw(flow.latent_sample))[0]
+        lost = plain.isnan().any(1)
+        # Of two normals, one is beyond 1.5 in a quarter of the rows.
+        assert 20 < int(lost.sum()) < 90
+        assert torch.equal(y[~lost], plain[~lost])
+        assert bool((y[lost].abs() <= 1.5).all())
+        # What a block gets does not depend on whether others overflow.
+        first = Incomplete(data.values[:64], data.observed[:64])
+        assert torch.equal(Unconditional()(flow, first, streams(64)), y[:64])
 
     def test_rows_of_later_blocks_meet_their_own_contexts(self):
         """A flow with contexts knows its rows by their place in the batch."""

@@ -76,6 +76,26 @@ def test_few_groups_of_few_ranks_are_not_convicted_by_chance(count):
     assert np.mean(np.array(found) < 0.05) < 0.05 + 4 * (0.05 * 0.95 / 400) ** 0.5 + 0.01
 
 
+class Overflowing(plmcmc.RealNVP):
+    """Decodes no latents whose first coordinate is above 1."""
+
+    limit = 1.0
+
+    def to_data(self, z):
+        x, log_det = super().to_data(z)
+        return torch.where(z[:, :1] > self.limit, torch.nan, x), log_det
+
+
+def test_samples_in_which_a_flow_overflows_are_no_data():
+    overflowing = Overflowing(3, width=4, random_state=0).eval()
+    found = calibrate(overflowing, Independent(0.5), rows=32, draws=7, random_state=0)
+    # One row in eight has nothing hidden.
+    assert len(found.ranks["log p"]) > 20
+    overflowing.limit = -torch.inf
+    with pytest.raises(DataError, match="overflows in too many"):
+        calibrate(overflowing, Independent(0.5), rows=32, draws=7, random_state=0)
+
+
 def test_bad_arguments():
     with pytest.raises(ValueError, match="at least 2 rows and 7 draws"):
         calibrate(flow(), Independent(0.5), draws=3)

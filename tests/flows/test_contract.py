@@ -18,7 +18,7 @@ from broken_flows import (
     SignFlippedOnce,
 )
 from flow_cases import CASES, DTYPES, realnvp, rows_of
-from plmcmc.flows import BrokenFlow, ContextualFlow, Flow, check_flow
+from plmcmc.flows import BrokenFlow, ContextualFlow, Flow, RealNVP, check_flow
 from plmcmc.flows.contract import LARGEST_JACOBIAN
 
 
@@ -150,3 +150,23 @@ def test_the_check_leaves_no_trace(x):
     assert torch.equal(torch.get_rng_state(), before)
     assert all(parameter.grad is None for parameter in flow.flow.parameters())
     assert x.grad is None
+
+
+class Overflowing(RealNVP):
+    """Decodes no latents whose first coordinate is above a limit."""
+
+    def __init__(self, limit):
+        super().__init__(3, width=4, random_state=0)
+        self.limit = limit
+
+    def to_data(self, z):
+        x, log_det = super().to_data(z)
+        return torch.where(z[:, :1] > self.limit, torch.nan, x), log_det
+
+
+def test_a_flow_may_overflow_now_and_then():
+    x = torch.full((40, 3), -1.0)
+    # The latents that are tried are standard normal: of 40, six are above 1 on average.
+    check_flow(Overflowing(1.0).eval(), x)
+    with pytest.raises(BrokenFlow, match=r"to_data is NaN or infinite at \d+ of 40 latents"):
+        check_flow(Overflowing(-0.9).eval(), x)

@@ -92,11 +92,13 @@ class Checkpoint:
         path: the file.
         identity: what makes the run this run; a checkpoint with another identity is refused.
         every: steps between two saves.
+        rest: a save is put off until so many times as long as the last one took have gone by.
     """
 
     path: Path
     identity: Mapping[str, str]
     every: int = 1000
+    rest: float = 0.0
 
     def save(
         self,

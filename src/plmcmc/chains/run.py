@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any, Protocol
 
 import torch
@@ -46,6 +47,8 @@ def run(
     first = 0
     if checkpoint is not None and checkpoint.path.exists():
         first, state = checkpoint.load(state, streams, recorders, stepper)
+    # When a save will not take too large a share of the time.
+    wanted = 0.0
     with torch.no_grad():
         for step in range(first + 1, steps + 1):
             if stop is not None and stop(state):
@@ -53,8 +56,14 @@ def run(
             state, info = stepper.step(state, streams)
             for recorder in recorders:
                 recorder.record(step, state, info)
-            if checkpoint is not None and (step % checkpoint.every == 0 or step == steps):
+            if checkpoint is not None and _due(checkpoint, step, steps, wanted):
+                began = perf_counter()
                 checkpoint.save(step, state, streams, recorders, stepper)
+                wanted = perf_counter() + checkpoint.rest * (perf_counter() - began)
             if on_step is not None:
                 on_step(step, info)
     return state
+
+
+def _due(checkpoint: Checkpoint, step: int, steps: int, wanted: float) -> bool:
+    return step == steps or (step % checkpoint.every == 0 and perf_counter() >= wanted)

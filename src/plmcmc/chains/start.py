@@ -11,7 +11,7 @@ from torch import Tensor
 from plmcmc.data import DataError, Incomplete
 from plmcmc.data.channels import channel_axis
 from plmcmc.flows import Flow
-from plmcmc.flows.protocol import tempered
+from plmcmc.flows.protocol import cooled, tempered
 from plmcmc.rng import Streams
 
 
@@ -27,6 +27,8 @@ class Start(Protocol):
 class Unconditional:
     """Samples of the flow, at a temperature: the paper's "reduced variance" below 1.
 
+    Samples that are not finite are drawn again at half the temperature.
+
     Args:
         temperature: scale of the latents.
         projected: put the observed values in, so that a latent chain starts at `y_O = x_O`. The
@@ -38,10 +40,13 @@ class Unconditional:
 
     def __call__(self, flow: Flow, data: Incomplete, streams: Streams) -> Tensor:
         """Sample the flow."""
-        # Latents by blocks, but all decoded at once: a flow with contexts knows its rows by place.
-        y, _ = flow.to_data(
-            streams.draw(lambda n, source: tempered(flow, n, source, self.temperature))
-        )
+
+        def draw(temperature: float) -> Tensor:
+            # Latents by blocks, all decoded at once: a flow with contexts knows its rows by place.
+            latents = streams.draw(lambda n, source: tempered(flow, n, source, temperature))
+            return flow.to_data(latents)[0]
+
+        y = cooled(draw, self.temperature)
         return data.near_readings(y) if self.projected else y
 
 

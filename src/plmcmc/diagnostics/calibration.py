@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from plmcmc.adapters import adapt
 from plmcmc.data import DataError, Mechanism
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 CHAINS = 7
 PROJECTIONS = 4
 BINS = 8
+# How often samples that are not finite are drawn again.
+REDRAWN = 20
 # A p-value this small, after Bonferroni, convicts.
 LEVEL = 0.01
 
@@ -135,7 +137,7 @@ def calibrate(
     seed = seed_of(random_state)
     source = generator(seed, "calibration", device=home(adapted).device)
     with torch.no_grad():
-        truth = sample(adapted, rows, source)
+        truth = _drawn(adapted, rows, source)
     observed = missing(truth.cpu().numpy(), np.random.default_rng(seed))
     if observed.all():
         raise DataError("nothing was hidden: choose a mechanism that hides something")
@@ -154,6 +156,17 @@ def calibrate(
             progress=progress,
         )
     return _ranked(adapted, truth, drawn, draws, np.random.default_rng(seed + 1))
+
+
+def _drawn(flow: Flow, rows: int, source: Generator) -> Tensor:
+    """Return samples of a flow; those in which it overflowed are no data, and are drawn again."""
+    found = sample(flow, rows, source)
+    for _ in range(REDRAWN):
+        lost = ~torch.isfinite(found).flatten(1).all(1)
+        if not bool(lost.any()):
+            return found
+        found[lost] = sample(flow, rows, source)[lost]
+    raise DataError("the flow overflows in too many of its own samples to be calibrated on them")
 
 
 def _ranked(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Generator, Tensor, nn
+
+# How often samples that are not finite are drawn again.
+COOLINGS = 8
 
 
 @runtime_checkable
@@ -70,6 +74,21 @@ def log_prob(flow: Flow, x: Tensor) -> Tensor:
 def sample(flow: Flow, rows: int, generator: Generator, *, temperature: float = 1.0) -> Tensor:
     """Return unconditional draws; `temperature` scales the latents (below 1: less varied)."""
     return flow.to_data(tempered(flow, rows, generator, temperature))[0]
+
+
+def cooled(draw: Callable[[float], Tensor], temperature: float = 1.0) -> Tensor:
+    """Return samples that `draw` draws at a temperature, those that are not finite closer in.
+
+    Far out, a deep flow may overflow; what overflows is drawn again at half the temperature.
+    """
+    found = draw(temperature)
+    for _ in range(COOLINGS):
+        lost = ~torch.isfinite(found).flatten(1).all(1)
+        if not bool(lost.any()):
+            break
+        temperature /= 2
+        found = torch.where(lost.reshape(-1, *[1] * (found.ndim - 1)), draw(temperature), found)
+    return found
 
 
 def tempered(flow: Flow, rows: int, generator: Generator, temperature: float) -> Tensor:

@@ -22,4 +22,5 @@ def in_parts(flat: Tensor) -> Tensor:
     """Return fewer terms with the same sums; a GPU would write a copy of all of them in float64."""
     count = flat.shape[1]
     size = next(size for size in range(MOST, 0, -1) if count % size == 0)
-    return flat if count < FEW or size == 1 else flat.unflatten(1, (-1, size)).sum(2)
+    # Terms that lie apart: neighbours of a row would be added by neighbouring threads.
+    return flat if count < FEW or size == 1 else flat.unflatten(1, (size, -1)).sum(1)

@@ -27,10 +27,11 @@ class Reference:
     rows: int
 
     def samples(self, count: int = 4096) -> Tensor:
-        """Return about `count` unconditional samples, always the same."""
+        """Return about `count` unconditional samples, always the same, all finite."""
         source = self._generator()
         times = max(1, count // self.rows)
-        return torch.cat([sample(self.flow, self.rows, source) for _ in range(times)])
+        found = torch.cat([sample(self.flow, self.rows, source) for _ in range(times)])
+        return found[torch.isfinite(found).flatten(1).all(1)]
 
     @cached_property
     def survey(self) -> Survey:

@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import ContextualFlow, Flow, check_flow, sample
+from plmcmc.flows.protocol import cooled
 
 if TYPE_CHECKING:
     from plmcmc.posterior.conditional import Conditional
@@ -44,7 +45,8 @@ def check_match(conditional: Conditional, *, check: bool) -> None:
     flow = conditional.flow_for(rows, 1)
     try:
         with torch.no_grad():
-            own = sample(flow, len(rows), Generator(rows.device).manual_seed(0))
+            source = Generator(rows.device).manual_seed(0)
+            own = cooled(lambda heat: sample(flow, len(rows), source, temperature=heat))
     except RuntimeError as error:
         if conditional.context is None:
             raise

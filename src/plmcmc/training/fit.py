@@ -18,6 +18,9 @@ from plmcmc.training.ascent import PRECISIONS
 from plmcmc.training.epoch import Augment, Epoch, EpochInfo, EpochState, TrainingError
 from plmcmc.training.optimizers import optimizer_of
 
+# Weights and moments of a wide network may take longer to save than an epoch takes.
+REST = 20.0
+
 
 class Fitted(NamedTuple):
     """What training came to; the flow itself was trained in place.
@@ -76,7 +79,8 @@ def fit_flow(
         patience: epochs without a better held-out likelihood before stopping.
         random_state: seed of the split, the shuffling and the noise.
         progress: show a bar; by default on a terminal only.
-        checkpoint: file to save to after every epoch and to resume from.
+        checkpoint: file to save to after epochs and to resume from. After every one, unless saving
+            takes more than a twentieth of the time.
 
     Example:
         >>> from plmcmc import RealNVP
@@ -107,7 +111,9 @@ def fit_flow(
             EpochState.start(),
             Streams([generator(seed, "training", device=train.device)], [1]),
             epochs,
-            checkpoint=None if checkpoint is None else Checkpoint(Path(checkpoint), identity, 1),
+            checkpoint=None
+            if checkpoint is None
+            else Checkpoint(Path(checkpoint), identity, 1, REST),
             on_step=lambda done, info: report(done, _words(info, _values(flow, train))),
             stop=lambda s: held_out > 0 and bool(s.epoch - s.best_epoch >= patience),
         )
