@@ -75,3 +75,16 @@ def seeded(random_state: int | None) -> Iterator[None]:
 def total(terms: Tensor) -> Tensor:
     """Sum the log-scales of each row in float64."""
     return terms.sum(-1, dtype=torch.float64)
+
+
+def keep_inverse(module: nn.Module, order: str, back: str) -> None:
+    """Keep, beside a buffer of column orders, the places that they took columns from.
+
+    It is found again whenever a state is loaded, and is no part of one.
+    """
+    module.register_buffer(back, getattr(module, order).argsort(-1), persistent=False)
+
+    def find(own: nn.Module, _: Any) -> None:
+        getattr(own, back).copy_(getattr(own, order).argsort(-1))
+
+    module.register_load_state_dict_post_hook(find)

@@ -56,7 +56,7 @@ class Kept:
         if held is not None and held[0] == now:
             return held[1]  # pyright: ignore[reportReturnType]
         found = find()
-        if not (torch.is_inference_mode_enabled() or _capturing((*weights, *buffers)[0])):
+        if not (torch.is_inference_mode_enabled() or _capturing(weights[0])):
             self._held[name] = (now, found)
         return found
 

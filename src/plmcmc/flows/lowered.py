@@ -106,6 +106,21 @@ class _Layer(nn.Module):
         return Product.apply(x.to(self.weight.dtype), self.weight, self.bias, self.rectified)
 
 
+# As one operation: a compiler would take it apart.
+@torch.library.custom_op("plmcmc::multiplied", mutates_args=())
+def _multiplied(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tensor:
+    with rounded_products():
+        # What a GPU does to a product before it is written costs nothing.
+        work = torch.ops.aten._addmm_activation if rectified else torch.addmm
+        return work(bias, x, weight.T)
+
+
+@_multiplied.register_fake
+def _(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tensor:
+    del bias, rectified
+    return x.new_empty(len(x), len(weight))
+
+
 class Product(Function):
     """`x weight^T + bias`, negative ones zero if `rectified`, by rounded products and in one go.
 
@@ -117,10 +132,7 @@ class Product(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tensor:
         """Multiply."""
-        with rounded_products():
-            # What a GPU does to a product before it is written costs nothing.
-            work = torch.ops.aten._addmm_activation if rectified else torch.addmm
-            return work(bias, x, weight.T)
+        return _multiplied(x, weight, bias, rectified)
 
     @staticmethod
     def setup_context(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from plmcmc.flows.base import LatentFlow, seeded, total
+from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
 from plmcmc.flows.conditioner import conditioner
-from plmcmc.flows.kept import Kept
 
 
 class NICE(LatentFlow):
@@ -52,12 +51,13 @@ class NICE(LatentFlow):
         with seeded(random_state):
             self.partition: Tensor
             self.register_buffer("partition", torch.randperm(features))
+            self.back: Tensor
+            keep_inverse(self, "partition", "back")
             self.shifts = nn.ModuleList(
                 conditioner(self.halves[i % 2], self.halves[1 - i % 2], width, depth, activation)
                 for i in range(couplings)
             )
         self.log_scale = nn.Parameter(torch.zeros(features))
-        self._kept = Kept()
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z`, in the partition's order, and the constant log-determinant."""
@@ -73,8 +73,7 @@ class NICE(LatentFlow):
         given, moved = self._part(z * (-self.log_scale).exp())
         for shift in reversed(self.shifts):
             given, moved = moved, given - shift(moved)
-        back = self._kept.get("back", self.partition.argsort, (), (self.partition,))
-        x = torch.cat((given, moved), 1).index_select(1, back)
+        x = torch.cat((given, moved), 1).index_select(1, self.back)
         return x, -total(self.log_scale).expand(len(z))
 
     # After an odd number of couplings the halves have changed places.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from plmcmc.flows.base import LatentFlow, seeded, total
+from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
 from plmcmc.flows.conditioner import conditioner
-from plmcmc.flows.kept import Kept
 
 
 class RealNVP(LatentFlow):
@@ -55,18 +54,19 @@ class RealNVP(LatentFlow):
         with seeded(random_state):
             self.orders: Tensor
             self.register_buffer("orders", _orders(features, couplings))
+            self.back: Tensor
+            keep_inverse(self, "orders", "back")
             self.conditioners = nn.ModuleList(
                 conditioner(self._split(i)[0], 2 * self._split(i)[1], width, depth, activation)
                 for i in range(couplings)
             )
         self.shift = nn.Parameter(torch.zeros(features))
         self.log_scale = nn.Parameter(torch.zeros(features))
-        self._kept = Kept()
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
         log_det = total(self.log_scale).expand(len(x))
-        for index, (order, back) in enumerate(zip(self.orders, self._back(), strict=True)):
+        for index, (order, back) in enumerate(zip(self.orders, self.back, strict=True)):
             fixed, moved = x.index_select(1, order).split(self._split(index), 1)
             shift, log_scale = self._affine(index, fixed)
             moved = (moved + shift) * log_scale.exp()
@@ -78,7 +78,7 @@ class RealNVP(LatentFlow):
         """Return `x` and `log |det dx/dz|`."""
         log_det = -total(self.log_scale).expand(len(z))
         x = z * (-self.log_scale).exp() - self.shift
-        ways = list(enumerate(zip(self.orders, self._back(), strict=True)))
+        ways = list(enumerate(zip(self.orders, self.back, strict=True)))
         for index, (order, back) in reversed(ways):
             fixed, moved = x.index_select(1, order).split(self._split(index), 1)
             shift, log_scale = self._affine(index, fixed)
@@ -86,10 +86,6 @@ class RealNVP(LatentFlow):
             x = torch.cat((fixed, moved), 1).index_select(1, back)
             log_det = log_det - total(log_scale)
         return x, log_det
-
-    def _back(self) -> Tensor:
-        """Return the places that `orders` took columns from."""
-        return self._kept.get("back", lambda: self.orders.argsort(1), (), (self.orders,))
 
     def _split(self, index: int) -> tuple[int, int]:
         """Sizes of the fixed and the moved part of one coupling."""
