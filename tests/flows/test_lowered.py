@@ -103,13 +103,13 @@ def test_conditionals_take_a_precision(precision):
     x[:, 2:5] = np.nan
     posterior = plmcmc.condition(flow, x, precision=precision)
     assert is_lowered(posterior.flow)
-    draws = posterior.sample(300, random_state=0)
-    expected = plmcmc.condition(flow, x).sample(300, random_state=1)
+    draws = posterior.sample(75, chains=16, random_state=0)
+    expected = plmcmc.condition(flow, x).sample(75, chains=16, random_state=1)
     spread = expected.std()[:, 2:5]
     # Means of 1,200 draws each, dependent ones: worth 100 at the least.
     off = (draws.mean() - expected.mean())[:, 2:5] / spread
     assert float(np.abs(off).max()) < 4 * np.sqrt(2 / 100)
-    assert np.array_equal(draws.values[..., :2], np.broadcast_to(x[:, :2], (4, 300, 6, 2)))
+    assert np.array_equal(draws.values[..., :2], np.broadcast_to(x[:, :2], (16, 75, 6, 2)))
 
 
 @pytest.mark.parametrize("rectified", [False, True])

@@ -19,7 +19,7 @@ def test_two_modes_get_their_weights():
     seen = np.array([0.2, 1.0, 2.0])
     x = np.full((3, 3), np.nan)
     x[:, 2] = seen
-    draws = plmcmc.condition(flow, x).sample(400, chains=16, random_state=0)
+    draws = plmcmc.condition(flow, x).sample(100, chains=64, random_state=0)
     found = (draws.values[..., 0] > 0).mean((0, 1))
     wide = flow.weight * np.exp(-0.5 * (seen / 1.5) ** 2) / 1.5
     narrow = (1 - flow.weight) * np.exp(-0.5 * seen**2)
@@ -67,29 +67,24 @@ def uneven():
     return flow, x, observed
 
 
-def test_chunks_of_uneven_blocks_give_the_same_draws():
+def test_chunks_of_uneven_blocks_give_the_same_draws(monkeypatch):
+    tuned, begin = [], Pullback.begin
+
+    def spy(*given):
+        tuned.append(begin(*given))
+        return tuned[-1]
+
+    monkeypatch.setattr(Pullback, "begin", spy)
     flow, x, observed = uneven()
     conditional = plmcmc.condition(flow, x, observed)
+    options = {"chains": 3, "warmup": 20, "random_state": 0}
     with quiet():
-        drawn = [
-            conditional.sample(20, chains=3, random_state=0, chunk_rows=size) for size in (64, 192)
-        ]
-    assert np.array_equal(drawn[0].values, drawn[1].values)
-    kernel = begun(conditional).kernel.kernels[0]
+        cut, whole = (conditional.sample(20, chunk_rows=rows, **options) for rows in (64, 192))
+    assert np.array_equal(cut.values, whole.values)
+    assert len(tuned) == 4
+    turns = tuned[-1].kernel.kernels[0].turns
     # Without blocks that differ in length this test could not fail.
-    assert len({int(kernel.turns[block.start]) for block in blocks_of(192)}) > 1
-
-
-def begun(conditional):
-    from plmcmc.chains import Unconditional
-    from plmcmc.rng import Streams
-
-    rows = torch.arange(conditional.data.rows)
-    batch = conditional.batch(rows, 3)
-    streams = [Streams.of_rows(0, name, len(rows), chains=3) for name in ("start", "warmup")]
-    with torch.no_grad():
-        y = Unconditional()(batch.flow, batch.data, streams[0])
-        return Pullback().begin(batch, y, None, streams[1])
+    assert len({int(turns[block.start]) for block in blocks_of(192)}) > 1
 
 
 def test_a_uniform_base_is_served():
