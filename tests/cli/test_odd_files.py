@@ -7,6 +7,7 @@ import pytest
 from plmcmc.cli.tables.kinds import numbers_of
 from table_files import run
 
+pytestmark = pytest.mark.usefixtures("tiny")
 ROWS = 60
 
 
