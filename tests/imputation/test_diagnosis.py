@@ -29,9 +29,13 @@ def gaussian():
     return FlowImputer(EFFORT, random_state=0).fit(x), x
 
 
-def test_a_gaussian_table_converges_and_its_intervals_cover(gaussian):
+@pytest.fixture(scope="module")
+def found(gaussian):
     imputer, x = gaussian
-    found = imputer.diagnose(x)
+    return imputer.diagnose(x)
+
+
+def test_a_gaussian_table_converges_and_its_intervals_cover(found):
     assert found.rows == 400
     assert (found.converged > 0.9).all()
     assert (found.rhat < 1.05).all()
@@ -42,10 +46,9 @@ def test_a_gaussian_table_converges_and_its_intervals_cover(gaussian):
     assert found.summary().index.tolist() == ["0", "1", "2"]
 
 
-def test_draws_lead_with_states(gaussian):
+def test_draws_lead_with_states(gaussian, found):
     """An index in brackets after a slice would put entries first, and chains would be none."""
-    imputer, x = gaussian
-    found = imputer.diagnose(x)
+    _, x = gaussian
     for place, drawn in enumerate(found.imputed):
         assert drawn.shape == (EFFORT.states, np.isnan(x[:, place]).sum(), 8)
         # Entries differ for what is known of them; one entry's draws only by chance.
@@ -79,9 +82,7 @@ def test_progress_tells_of_the_last_rows(gaussian):
     assert found.words(rows) == ""
 
 
-def test_figures_show_every_column_with_holes(gaussian, tmp_path):
-    imputer, x = gaussian
-    found = imputer.diagnose(x)
+def test_figures_show_every_column_with_holes(found, tmp_path):
     for figure in (found.traces(), found.densities()):
         shown = [axis for axis in figure.axes if axis.get_visible()]
         assert len(shown) == 3
