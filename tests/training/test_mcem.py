@@ -69,11 +69,15 @@ def off(covariance, wanted):
     return float(((covariance - wanted) / (spread[:, None] * spread)).abs().max())
 
 
-def test_moments_are_near_gaussian_em_s_and_not_without_e_steps():
+@pytest.fixture(scope="module")
+def fitted():
+    return MonteCarloEM(CLOSE).fit(Linear(3), rows_with_holes(400), random_state=0)
+
+
+def test_moments_are_near_gaussian_em_s_and_not_without_e_steps(fitted):
     x = rows_with_holes(400)
     seen = ~x.isnan()
     exact = expectation_maximisation(x, seen, ridge=0.0)
-    fitted = MonteCarloEM(CLOSE).fit(Linear(3), x, random_state=0)
     mean, covariance = moments(fitted)
     # Ten copies of 400 rows, 30% of them noise: a moment is off by about .02.
     assert float(((mean - exact.mean) / exact.covariance.diagonal().sqrt()).abs().max()) < 0.05
@@ -90,9 +94,7 @@ def test_moments_are_near_gaussian_em_s_and_not_without_e_steps():
     assert 0.2 < min(fitted.acceptance) <= max(fitted.acceptance) < 0.9
 
 
-def test_losses_are_in_the_user_s_units():
-    x = rows_with_holes(400)
-    fitted = MonteCarloEM(CLOSE).fit(Linear(3), x, random_state=0)
+def test_losses_are_in_the_user_s_units(fitted):
     rows = torch.as_tensor(fitted.completed).float().flatten(0, 1)
     with torch.no_grad():
         z, log_det = fitted.flow.to_latent(rows)
