@@ -30,7 +30,7 @@ from torch import Tensor
 from plmcmc import NICE, load
 from plmcmc.chains import Replayed
 from plmcmc.data import Incomplete
-from plmcmc.flows import log_prob, lowered, record, rehearse, sample, while_sampling
+from plmcmc.flows import Compiled, log_prob, lowered, record, rehearse, sample, while_sampling
 from plmcmc.flows.lowered import PRECISIONS
 from plmcmc.kernels import Metropolis, Mixture, Perturb, Resample
 from plmcmc.rng import Streams, blocks_of, rows_of_a_block
@@ -66,6 +66,10 @@ def _speed(flow: Any, chains: int, arguments: argparse.Namespace) -> None:
         found = chains / _seconds(own, chains, arguments, replay=True)
         words = f"{found / naive:.2f} times that, {found / limit:.3f} of the limit"
         print(f"  {precision}, replayed: {found:,.0f} proposals/s, {words}", flush=True)
+        if arguments.compiled:
+            found = chains / _seconds(Compiled(own), chains, arguments, replay=True)
+            words = f"{found / naive:.2f} times that, {found / limit:.3f} of the limit"
+            print(f"    compiled, too: {found:,.0f} proposals/s, {words}", flush=True)
 
 
 def _seconds(flow: Any, chains: int, arguments: argparse.Namespace, *, replay: bool) -> float:
@@ -183,6 +187,7 @@ def _arguments() -> argparse.Namespace:
     add("--width", type=int, default=1000, help="of the networks, without --flow (%(default)s)")
     add("--chains", type=int, nargs="+", default=[10_000, 1_000])
     add("--steps", type=int, default=200, help="to time (%(default)s)")
+    add("--compiled", action="store_true", help="time compiled passes, too")
     add("--profile", action="store_true", help="show where the time goes")
     add("--device", default="cpu")
     return parser.parse_args()

@@ -2,6 +2,7 @@
 
 from plmcmc.flows.arithmetic import full_precision, while_sampling
 from plmcmc.flows.captured import Captured, record, rehearse, replayed
+from plmcmc.flows.compiled import Compiled
 from plmcmc.flows.contract import BrokenFlow, check_flow
 from plmcmc.flows.files import FileError, load, save
 from plmcmc.flows.glow import Absolute, Glow
@@ -30,6 +31,7 @@ __all__ = [
     "BrokenFlow",
     "Captured",
     "ChannelsFirst",
+    "Compiled",
     "ContextualFlow",
     "Dequantise",
     "FileError",

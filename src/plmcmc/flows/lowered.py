@@ -103,7 +103,9 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the layer's output in its own precision."""
-        return Product.apply(x.to(self.weight.dtype), self.weight, self.bias, self.rectified)
+        # Only passes whose slopes nobody wants are compiled.
+        product = _multiplied if torch.compiler.is_compiling() else Product.apply
+        return product(x.to(self.weight.dtype), self.weight, self.bias, self.rectified)
 
 
 # As one operation: a compiler would take it apart.
@@ -118,7 +120,7 @@ def _multiplied(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Ten
 @_multiplied.register_fake
 def _(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tensor:
     del bias, rectified
-    return x.new_empty(len(x), len(weight))
+    return x.new_empty(x.shape[0], weight.shape[0])
 
 
 class Product(Function):

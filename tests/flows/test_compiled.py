@@ -1,0 +1,113 @@
+"""Compiled flows are the same flows, compiled once; what cannot be compiled runs as it is.
+
+What a compiler makes of a pass is torch's business: here a pass is traced, and run as traced.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+import plmcmc
+from flow_cases import shaken
+from plmcmc.flows import NICE, Compiled, RealNVP, compiled, lowered, while_sampling
+from plmcmc.posterior import methods
+from toys import quiet
+
+FLOWS = {
+    "nice": lambda: NICE(5, width=8, depth=2, latent="logistic", random_state=0),
+    "realnvp": lambda: RealNVP(5, width=8, depth=1, random_state=0),
+}
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """Trace instead of compiling; the list grows with every trace."""
+    traces = []
+
+    def backend(graph, inputs):
+        traces.append(graph)
+        return graph.forward
+
+    torch.compiler.reset()
+    own = torch.compile
+    monkeypatch.setattr(
+        compiled.torch, "compile", lambda work, dynamic: own(work, backend=backend, dynamic=dynamic)
+    )
+    yield traces
+    torch.compiler.reset()
+
+
+def rows_of(count):
+    return torch.randn(count, 5, generator=torch.Generator().manual_seed(count))
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+@pytest.mark.parametrize("name", FLOWS)
+def test_the_same_flow_traced_once_for_all_numbers_of_rows(name, precision, traced):
+    flow = lowered(shaken(FLOWS[name](), 0.1).eval(), precision)
+    fast = Compiled(flow)
+    with torch.no_grad(), while_sampling():
+        for count in (70, 300, 64):
+            x = rows_of(count)
+            for found, expected in (
+                (fast.to_latent(x), flow.to_latent(x)),
+                (fast.to_data(x), flow.to_data(x)),
+                ((fast.latent_log_prob(x),), (flow.latent_log_prob(x),)),
+            ):
+                for one, other in zip(found, expected, strict=True):
+                    torch.testing.assert_close(one, other, rtol=0, atol=0)
+    # One whole trace for each of the three methods.
+    assert len(traced) == 3
+
+
+def test_slopes_are_the_flows_own(traced):
+    flow = shaken(FLOWS["realnvp"](), 0.1).eval()
+    fast, x = Compiled(flow), rows_of(3).requires_grad_()
+    (slope,) = torch.autograd.grad(fast.to_latent(x)[0].sum(), x)
+    (expected,) = torch.autograd.grad(flow.to_latent(x)[0].sum(), x)
+    assert torch.equal(slope, expected)
+    with torch.no_grad():
+        ahead = torch.func.jvp(lambda x: fast.to_latent(x)[0], (x,), (torch.ones_like(x),))[1]
+    torch.testing.assert_close(
+        ahead, torch.func.jvp(lambda x: flow.to_latent(x)[0], (x,), (torch.ones_like(x),))[1]
+    )
+    assert not traced
+
+
+def test_what_cannot_be_compiled_runs_as_it_is(monkeypatch):
+    def refuse(work, dynamic):
+        def fail(x):
+            raise RuntimeError("no C compiler was found")
+
+        return fail
+
+    monkeypatch.setattr(compiled.torch, "compile", refuse)
+    flow = FLOWS["nice"]().eval()
+    fast, x = Compiled(flow), rows_of(4)
+    with torch.no_grad():
+        with pytest.warns(compiled.CompileWarning, match="no C compiler"):
+            found = fast.to_latent(x)[0]
+        assert torch.equal(found, flow.to_latent(x)[0])
+        # Without another warning.
+        fast.to_data(x)
+
+
+def test_conditionals_may_be_compiled(traced):
+    flow = shaken(FLOWS["realnvp"](), 0.1).eval()
+    x = rows_of(3).numpy()
+    x[:, 2:] = np.nan
+    options = {"method": methods.CrankNicolson(0.5), "random_state": 0, "warmup": 5}
+    with quiet():
+        found = plmcmc.condition(flow, x, compiled=True).sample(5, **options)
+        expected = plmcmc.condition(flow, x).sample(5, **options)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-6)
+    assert traced
+
+
+def test_contexts_cannot_be_compiled():
+    class Family:
+        def given(self, context):
+            return FLOWS["realnvp"]()
+
+    with pytest.raises(TypeError, match="without contexts"):
+        plmcmc.condition(Family(), rows_of(3).numpy(), context=[0, 1, 2], compiled=True)
