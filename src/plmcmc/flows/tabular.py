@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from plmcmc.flows.base import LatentFlow, seeded, total
+from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
 
 
 class _Networks(nn.Module):
@@ -75,6 +75,8 @@ class TabularFlow(LatentFlow):
         with seeded(random_state):
             self.order: Tensor
             self.register_buffer("order", torch.rand(couplings // 2, members, features).argsort(2))
+            self.back: Tensor
+            keep_inverse(self, "order", "back")
             self.networks = nn.ModuleList(
                 _Networks(members, [seen] + [width] * depth + [2 * (features - seen)])
                 for _ in range(couplings // 2)
@@ -143,7 +145,7 @@ class TabularFlow(LatentFlow):
         """Return each pair of layers, with the order of columns it works in and the way back."""
         starts = torch.arange(self.members, device=self.order.device)[:, None] * self.features
         there = (self.order + starts).flatten(1)
-        back = (self.order.argsort(2) + starts).flatten(1)
+        back = (self.back + starts).flatten(1)
         networks = list(self.networks)
         pairs = zip(networks[::2], networks[1::2], strict=True)
         return list(zip(there, back, pairs, strict=True))

@@ -120,12 +120,14 @@ class TableEM:
         round_length: int = 50,
     ) -> None:
         self.flow, self.settings, self.round_length = flow, settings, round_length
-        self.first, self.averaged, self.best = (copy.deepcopy(flow) for _ in range(3))
+        # Nobody wants slopes of what is not trained: chains would carry them along.
+        copies = (copy.deepcopy(flow).requires_grad_(False) for _ in range(3))
+        self.first, self.averaged, self.best = copies
         self.references = References(gaussian, regions, flow.mean)
         self.rows, columns = regions.low.shape
         self.chains = settings.chains_per_row(self.rows)
         self.hidden = hidden if hidden is not None and len(hidden.rows) else None
-        self.optimizer = AdamW(self._groups(), weight_decay=settings.weight_decay)
+        self.optimizer = AdamW(self._groups(), weight_decay=settings.weight_decay, fused=True)
         residual = precision_of(gaussian.covariance).diagonal().rsqrt()
         width = settings.smoothing * self.rows ** (-1 / (columns + 4))
         self.noise = (width * residual).to(flow.mean)
@@ -257,9 +259,9 @@ class TableEM:
     def _average(self, update: int) -> None:
         # Shorter at first: the start is no part of the average.
         keep = min(self.settings.average, (update + 1) / (update + 10))
+        averaged, latest = list(self.averaged.parameters()), list(self.flow.parameters())
         with torch.no_grad():
-            for old, new in zip(self.averaged.parameters(), self.flow.parameters(), strict=True):
-                old.lerp_(new, 1 - keep)
+            torch._foreach_lerp_(averaged, latest, 1 - keep)
 
     def _groups(self) -> list[dict]:
         rate = self.settings.learning_rate
