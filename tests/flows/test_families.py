@@ -1,10 +1,12 @@
 """The flow families: densities of mass one, simple starts, partitions, seeds, refusals."""
 
+import pickle
+
 import pytest
 import torch
 
 from flow_cases import nice, realnvp, shaken
-from plmcmc.flows import NICE, Linear, RealNVP, log_prob
+from plmcmc.flows import NICE, Linear, RealNVP, TabularFlow, log_prob
 
 LATENTS = ["normal", "logistic"]
 FAMILIES = {
@@ -164,3 +166,14 @@ def test_a_linear_flow_has_the_moments_it_is_given(dtype):
 def test_wrong_parameters_are_refused_in_words(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+@pytest.mark.parametrize("name", ["nice", "realnvp", "tabular"])
+def test_loaded_and_pickled_orders_are_undone(name):
+    makers = {"nice": NICE, "realnvp": RealNVP, "tabular": TabularFlow}
+    first, other = (makers[name](6, random_state=seed).eval() for seed in (0, 1))
+    other.load_state_dict(first.state_dict())
+    z = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for flow in (other, pickle.loads(pickle.dumps(other))):
+            assert torch.equal(flow.to_data(z)[0], first.to_data(z)[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -83,8 +84,8 @@ def keep_inverse(module: nn.Module, order: str, back: str) -> None:
     It is found again whenever a state is loaded, and is no part of one.
     """
     module.register_buffer(back, getattr(module, order).argsort(-1), persistent=False)
+    module.register_load_state_dict_post_hook(partial(_find_inverse, order, back))
 
-    def find(own: nn.Module, _: Any) -> None:
-        getattr(own, back).copy_(getattr(own, order).argsort(-1))
 
-    module.register_load_state_dict_post_hook(find)
+def _find_inverse(order: str, back: str, module: nn.Module, _: Any) -> None:
+    getattr(module, back).copy_(getattr(module, order).argsort(-1))

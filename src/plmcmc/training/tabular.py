@@ -259,9 +259,9 @@ class TableEM:
     def _average(self, update: int) -> None:
         # Shorter at first: the start is no part of the average.
         keep = min(self.settings.average, (update + 1) / (update + 10))
-        averaged, latest = list(self.averaged.parameters()), list(self.flow.parameters())
         with torch.no_grad():
-            torch._foreach_lerp_(averaged, latest, 1 - keep)
+            for old, new in zip(self.averaged.parameters(), self.flow.parameters(), strict=True):
+                old.lerp_(new, 1 - keep)
 
     def _groups(self) -> list[dict]:
         rate = self.settings.learning_rate
