@@ -9,11 +9,9 @@ from torch import nn
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh}
 
 
-class Conditioner(nn.Sequential):
-    """Linear layers, an activation after each but the last."""
-
-
-def conditioner(inputs: int, outputs: int, width: int, depth: int, activation: str) -> Conditioner:
+def conditioner(
+    inputs: int, outputs: int, width: int, depth: int, activation: str
+) -> nn.Sequential:
     """Return a network of `depth` hidden layers that starts at zero, so a flow starts simple."""
     if width < 1 or depth < 1:
         raise ValueError(f"width and depth must be at least 1; got {width} and {depth}")
@@ -26,4 +24,4 @@ def conditioner(inputs: int, outputs: int, width: int, depth: int, activation: s
     last = nn.Linear(sizes[-1], outputs)
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
-    return Conditioner(*layers, last)
+    return nn.Sequential(*layers, last)

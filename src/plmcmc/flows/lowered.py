@@ -2,7 +2,8 @@
 
 A coupling evaluates the same network on the same half in both directions, so a flow stays
 invertible whatever its networks round to; what they shift and scale stays in float32. Where a half
-comes back different in its last bit, though, a network's input may be rounded the other way:
+comes back different in its last bit, though, a network's input may be rounded the other way. A
+`NICE` is therefore kept on a grid, on which it comes back exactly; of a `RealNVP` it happens:
 `benchmarks/metropolis.py` measures how often, and what that does to a Metropolis step.
 """
 
@@ -17,8 +18,10 @@ from torch.autograd import Function
 from torch.nn.functional import pad
 
 from plmcmc.flows.arithmetic import rounded_products
-from plmcmc.flows.conditioner import Conditioner
+from plmcmc.flows.grid import STEP
+from plmcmc.flows.nice import NICE
 from plmcmc.flows.protocol import Flow
+from plmcmc.flows.realnvp import RealNVP
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
 # Hidden layers are widened to a multiple of this, which matrix units like; what is added is zero.
@@ -39,17 +42,19 @@ def lowered(flow: Flow, precision: str) -> Flow:
         return flow
     if is_lowered(flow):
         raise TypeError("this flow is in a lower precision already: lower the one it was made from")
-    own = [part for part in _modules(flow) if isinstance(part, Conditioner)]
-    if not own:
+    if not any(isinstance(part, NICE | RealNVP) for part in _modules(flow)):
         raise TypeError(
             f"precision is for flows with conditioners of plmcmc's (NICE, RealNVP); got "
             f"{type(flow).__name__}: leave it out"
         )
     copied = deepcopy(flow)
     for part in _modules(copied):
-        for name, child in part.named_children():
-            if isinstance(child, Conditioner):
-                setattr(part, name, _Lowered(child, precision))
+        if isinstance(part, NICE):
+            part.gridded = True
+            part.shifts = nn.ModuleList(_Lowered(own, precision, 1 / STEP) for own in part.shifts)
+        elif isinstance(part, RealNVP):
+            nets = part.conditioners
+            part.conditioners = nn.ModuleList(_Lowered(own, precision) for own in nets)
     return copied
 
 
@@ -63,9 +68,9 @@ def _modules(flow: Flow) -> list[nn.Module]:
 
 
 class _Lowered(nn.Module):
-    """A conditioner's layers, rounded and widened once."""
+    """A conditioner's layers, rounded and widened once; what it says is multiplied by `unit`."""
 
-    def __init__(self, network: Conditioner, precision: str) -> None:
+    def __init__(self, network: Any, precision: str, unit: float = 1.0) -> None:
         super().__init__()
         layers = [layer for layer in network if isinstance(layer, nn.Linear)]
         activation = network[1]
@@ -75,10 +80,11 @@ class _Lowered(nn.Module):
         for layer in layers:
             more_in = 0 if layer is layers[0] else -layer.in_features % WIDTH
             more_out = 0 if layer is layers[-1] else -layer.out_features % WIDTH
-            weight = pad(layer.weight.detach(), (0, more_in, 0, more_out))
-            bias = pad(layer.bias.detach(), (0, more_out))
-            kind = weight.dtype if precision == "tf32" else torch.bfloat16
             last = layer is layers[-1]
+            scale = unit if last else 1.0
+            weight = pad(scale * layer.weight.detach(), (0, more_in, 0, more_out))
+            bias = pad(scale * layer.bias.detach(), (0, more_out))
+            kind = weight.dtype if precision == "tf32" else torch.bfloat16
             self.layers.append(_Layer(weight.to(kind), bias.to(kind), rectified and not last))
 
     def forward(self, x: Tensor) -> Tensor:

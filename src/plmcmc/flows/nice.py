@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
 from plmcmc.flows.conditioner import conditioner
+from plmcmc.flows.grid import STEP, on_grid, whole
 
 
 class NICE(LatentFlow):
@@ -58,23 +59,33 @@ class NICE(LatentFlow):
                 for i in range(couplings)
             )
         self.log_scale = nn.Parameter(torch.zeros(features))
+        # For networks that round what they see: halves are kept on a grid (see there), and shifts
+        # are told in its steps.
+        self.gridded = False
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z`, in the partition's order, and the constant log-determinant."""
         first, second = self.partition.split(self.halves)
+        x = on_grid(x) if self.gridded else x
         given, moved = x.index_select(1, first), x.index_select(1, second)
         for shift in self.shifts:
-            given, moved = moved + shift(given), given
+            given, moved = self._added(moved, shift(given)), given
         z = self._join(given, moved) * self.log_scale.exp()
         return z, total(self.log_scale).expand(len(x))
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return `x` and the constant log-determinant."""
-        given, moved = self._part(z * (-self.log_scale).exp())
+        z = z * (-self.log_scale).exp()
+        given, moved = self._part(on_grid(z) if self.gridded else z)
         for shift in reversed(self.shifts):
-            given, moved = moved, given - shift(moved)
+            given, moved = moved, self._added(given, shift(moved), sign=-1)
         x = torch.cat((given, moved), 1).index_select(1, self.back)
         return x, -total(self.log_scale).expand(len(z))
+
+    def _added(self, moved: Tensor, shift: Tensor, sign: int = 1) -> Tensor:
+        if self.gridded:
+            return torch.add(moved, whole(shift), alpha=sign * STEP)
+        return torch.add(moved, shift, alpha=sign)
 
     # After an odd number of couplings the halves have changed places.
     def _join(self, given: Tensor, moved: Tensor) -> Tensor:

@@ -1,0 +1,55 @@
+"""Numbers on a grid, which may be added and taken away without rounding.
+
+An additive coupling is undone exactly if what it adds, and what it adds to, are multiples of a
+power of two: then both ways see the same numbers, to the last bit, and networks that round what
+they see round it alike. Otherwise the two ways may differ in a last bit, a network may be rounded
+the other way, and a density is off by whole nats now and then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+# float32 has 24 bits: numbers up to 256 stay on this grid.
+STEP = 2.0**-16
+
+
+def on_grid(x: Tensor) -> Tensor:
+    """Return the nearest multiples of `STEP`; slopes are those of `x`."""
+    return whole(x * (1 / STEP)) * STEP
+
+
+def whole(x: Tensor) -> Tensor:
+    """Return the nearest whole numbers; slopes are those of `x`."""
+    return x.round() if torch.compiler.is_compiling() else Whole.apply(x)
+
+
+class Whole(Function):
+    """Rounding that slopes do not see."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        """Round."""
+        return x.round()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Keep nothing."""
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the slope as it comes."""
+        del ctx
+        return slope
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the tangent; not the same one, which torch forbids."""
+        del ctx
+        return tangent.clone()
