@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
+from scipy.stats import rankdata
 
 from plmcmc.data import Marginal
+from plmcmc.data.marginals import MOST
 
 RNG = np.random.default_rng(0)
 
@@ -73,3 +75,23 @@ def test_draws_of_scores_have_the_column_s_own_distribution():
     drawn = Marginal.of(values).values(RNG.normal(size=20_000))
     for atom, share in ((0.0, 0.6), (1.0, 0.3), (5.0, 0.1)):
         assert abs((drawn == atom).mean() - share) < 4.5 * np.sqrt(share * (1 - share) / 20_000)
+
+
+def test_of_very_many_values_some_are_remembered_and_all_have_scores():
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=5 * MOST)
+    values[: 2 * MOST] = 0.25
+    marginal = Marginal.of(values)
+    assert MOST <= len(marginal.atoms) <= MOST + 1
+    assert marginal.atoms[[0, -1]].tolist() == [values.min(), values.max()]
+    low, high = marginal.regions(values)
+    # The tie has its share, and everybody else the score of their rank, to the next remembered one.
+    tied = values == 0.25
+    below = (values < 0.25).mean()
+    np.testing.assert_allclose(low[tied], ndtri(below), atol=1e-12)
+    np.testing.assert_allclose(high[tied], ndtri(below + 0.4), atol=1e-12)
+    ranks = rankdata(values)[~tied]
+    assert (low[~tied] == high[~tied]).all()
+    off = ndtr(low[~tied]) - (ranks - 0.5) / len(values)
+    assert np.abs(off).max() < 5 / len(values)
+    np.testing.assert_allclose(marginal.values(low)[~tied], values[~tied], atol=1e-9)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 Array = NDArray[np.float64]
+# Distinct values of a continuous column that are remembered, about.
+MOST = 20_000
 
 
 class Regions(NamedTuple):
@@ -57,7 +60,8 @@ class Marginal:
         after[-1] = 1.0
         low = np.where(tied, ndtri(np.maximum(before, 0.0)), middle)
         high = np.where(tied, ndtri(after), middle)
-        return cls(atoms, low, high)
+        kept = slice(None) if discrete else _told_apart(counts)
+        return cls(atoms[kept], low[kept], high[kept])
 
     def regions(self, values: Array) -> Regions:
         """Return where the scores of `values` may lie; NaN may be anywhere.
@@ -81,8 +85,11 @@ class Marginal:
 
     def middle(self, values: Array) -> Array:
         """Return one score for each value, of a tie the middle of its probabilities."""
-        before, after = ndtr(self.low), ndtr(self.high)
-        return np.interp(values, self.atoms, ndtri((before + after) / 2))
+        return np.interp(values, self.atoms, self._middles)
+
+    @cached_property
+    def _middles(self) -> Array:
+        return ndtri((ndtr(self.low) + ndtr(self.high)) / 2)
 
     def log_slope(self, values: Array) -> Array:
         """Return the log of d score / d value; 0 where a value has an interval, or is missing.
@@ -112,21 +119,36 @@ class Marginal:
         after = np.minimum(np.minimum(right + reach, last), np.maximum(ahead[right], 1))
         rise = self.low[after] - self.high[before]
         # Between two ties that touch there is no room; a middle to a middle will have to do.
-        middle = self.middle(self.atoms)
+        middle = self._middles
         rise = np.where(rise > 0, rise, middle[after] - middle[before])
         return rise / (self.atoms[after] - self.atoms[before])
 
     def _fall(self, edge: NDArray[np.int64], beyond: Array) -> Array:
         """Return what a normal's log-density falls by from the score of an atom to one beyond."""
-        start = np.abs(self.middle(self.atoms)[edge])
+        start = np.abs(self._middles[edge])
         return 0.5 * ((start + beyond) ** 2 - start**2)
 
     def values(self, scores: Array) -> Array:
         """Return the values of scores: flat over a tie, linear between, within what was seen."""
-        ends = np.stack([self.low, self.high], 1).ravel()
-        places = np.repeat(self.atoms, 2)
-        # Linear between finite ends; beyond the outermost, as they are.
+        ends, places = self._corners
+        return np.interp(scores, ends, places) if len(ends) else np.full_like(scores, self.atoms[0])
+
+    @cached_property
+    def _corners(self) -> tuple[Array, Array]:
+        """Scores and values between which values are linear in scores."""
+        ends, places = np.stack([self.low, self.high], 1).ravel(), np.repeat(self.atoms, 2)
+        # Beyond the outermost ends that are finite, values stay as they are.
         finite = np.isfinite(ends)
-        if not finite.any():
-            return np.full_like(scores, self.atoms[0])
-        return np.interp(scores, ends[finite], places[finite])
+        return ends[finite], places[finite]
+
+
+def _told_apart(counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of a column's values to remember: all, or those that are many, and some between.
+
+    A value that is not remembered lies between two that are, and its score between theirs.
+    """
+    if len(counts) <= MOST:
+        return np.ones(len(counts), dtype=bool)
+    kept = counts > counts.sum() / MOST
+    kept[np.linspace(0, len(counts) - 1, MOST).round().astype(int)] = True
+    return kept
