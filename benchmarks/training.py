@@ -26,8 +26,9 @@ from torch.optim import RMSprop
 from plmcmc import NICE
 from plmcmc.data import Independent, load_images
 from plmcmc.flows import log_prob, record, rehearse
+from plmcmc.flows.lowered import PRECISIONS
 from plmcmc.training import MonteCarloEM, paper_mnist
-from plmcmc.training.ascent import PRECISIONS, Ascent
+from plmcmc.training.ascent import Ascent
 from plmcmc.training.maximise import maximise
 from plmcmc.training.optimizers import optimizer_of
 

@@ -211,3 +211,21 @@ def test_draws_that_never_moved_leave_the_frame_as_it_is():
         same = widened(frame, torch.zeros(3, count, 4).double(), torch.ones(3, 4).double(), count)
         assert torch.equal(same.root, frame.root)
         assert torch.equal(same.inverse, frame.inverse)
+
+
+def test_padding_does_not_tell_how_far_draws_spread():
+    """A row of two holes is widened alike, alone and beside a row of six."""
+    source = torch.Generator().manual_seed(0)
+    observed = torch.ones(2, 6, dtype=torch.bool)
+    observed[0, :2], observed[1] = False, False
+    draws = torch.randn(2, 12, 6, generator=source).double() * 4
+    roots = []
+    for rows, width in ((slice(0, 2), 6), (slice(0, 1), 2)):
+        holes = Holes.of(observed[rows], width)
+        eye = torch.eye(width).double().expand(len(holes.places), -1, -1)
+        frame = frame_of_precision(eye, torch.zeros(len(holes.places), width).double(), holes)
+        own = draws[rows, :, :width] * holes.present[:, None]
+        own = own - own.mean(1, keepdim=True)
+        roots.append(widened(frame, own, own.mean(1), 6.0).root[0, :2, :2])
+    torch.testing.assert_close(*roots)
+    assert float(roots[0].det()) > 1.5

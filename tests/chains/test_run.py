@@ -23,7 +23,7 @@ from plmcmc.chains import (
     run,
 )
 from plmcmc.data import Incomplete
-from plmcmc.flows import RealNVP, sample
+from plmcmc.flows import NICE, RealNVP, sample
 from plmcmc.kernels import (
     EllipticalSlice,
     Info,
@@ -396,6 +396,25 @@ class TestFitResumes:
         assert resumed.best_epoch == straight.best_epoch
         # Epochs take 4 passes: 3 batches of 90 rows, and the held-out rows.
         assert fresh.calls["to_latent"] == 4 * (8 - passes // 4)
+
+    @pytest.mark.parametrize("family", [NICE, RealNVP])
+    def test_orders_of_columns_are_the_saved_ones(self, family, tmp_path, monkeypatch):
+        """A flow of another seed goes on as the one that was saved."""
+        monkeypatch.setattr(fit, "REST", 0.0)
+        path = tmp_path / "fit.safetensors"
+        first, other = (family(6, width=4, depth=1, random_state=seed) for seed in (0, 1))
+        x = torch.randn(100, 6, generator=torch.Generator().manual_seed(2))
+        settings = self.SETTINGS | {"epochs": 2}
+        dying = Watched(first)
+        dying.left = 7
+        with pytest.raises(Killed):
+            fit_flow(dying, x, checkpoint=path, **settings)
+        resumed = fit_flow(Watched(other), x, checkpoint=path, **settings)
+        straight = fit_flow(Watched(family(6, width=4, depth=1, random_state=0)), x, **settings)
+        assert resumed.held_out == straight.held_out
+        with torch.no_grad():
+            z = straight.flow.to_latent(x)[0]
+            assert torch.equal(other.to_data(z)[0], straight.flow.to_data(z)[0])
 
     def test_a_finished_one_is_only_read(self, tmp_path):
         path = tmp_path / "fit.safetensors"

@@ -3,9 +3,13 @@
 What a compiler makes of a pass is torch's business: here a pass is traced, and run as traced.
 """
 
+import pickle
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 import plmcmc
 from flow_cases import shaken
@@ -72,6 +76,26 @@ def test_slopes_are_the_flows_own(traced):
         ahead, torch.func.jvp(lambda x: flow.to_latent(x)[0], (x,), (torch.ones_like(x),))[1]
     )
     assert not traced
+
+
+def test_tangents_go_through_the_flow_itself(traced):
+    flow = lowered(shaken(FLOWS["nice"](), 0.1).eval(), "bfloat16")
+    x, slopes = rows_of(3), []
+    for own in (flow, Compiled(flow)):
+        with forward_ad.dual_level(), torch.no_grad():
+            z = own.to_latent(forward_ad.make_dual(x, torch.ones_like(x)))[0]
+            slopes.append(forward_ad.unpack_dual(z).tangent)
+    assert torch.equal(*slopes)
+    assert not traced
+
+
+def test_copies_compile_their_own_weights(traced):
+    fast, x = Compiled(shaken(FLOWS["nice"](), 0.1).eval()), rows_of(3)
+    with torch.no_grad():
+        fast.to_latent(x)
+        for other in (deepcopy(fast), pickle.loads(pickle.dumps(fast))):
+            other.flow.log_scale.add_(1.0)
+            assert not torch.equal(other.to_latent(x)[0], fast.to_latent(x)[0])
 
 
 def test_what_cannot_be_compiled_runs_as_it_is(monkeypatch):

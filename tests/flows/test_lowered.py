@@ -1,6 +1,8 @@
 """Flows in a lower precision: nearly the same, and still flows."""
 
+import math
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from plmcmc.flows import (
     sample,
 )
 from plmcmc.flows.arithmetic import rounded_products
-from plmcmc.flows.grid import STEP, on_grid
+from plmcmc.flows.grid import on_grid
 from plmcmc.flows.lowered import WIDTH, Product, _Lowered, is_lowered
 
 FLOWS = {
@@ -66,10 +68,19 @@ def test_bfloat16_rounds_and_comes_back():
     assert float(off.max()) < 0.1
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e4])
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
-def test_additive_couplings_come_back_exactly(precision):
+def test_additive_couplings_come_back_exactly(precision, unit):
     flow = shaken(NICE(40, width=60, depth=3, latent="logistic", random_state=0), 0.15).eval()
-    other, x = lowered(flow, precision), on_grid(drawn(flow, 500))
+    with torch.no_grad():
+        flow.log_scale.sub_(math.log(unit))
+        for first, last in ((shift[0], shift[-1]) for shift in flow.shifts):
+            # The same flow of data in another unit.
+            first.weight.div_(unit)
+            last.weight.mul_(unit)
+            last.bias.mul_(unit)
+    other = lowered(flow, precision)
+    x = on_grid(drawn(flow, 500), other.step)
     with torch.no_grad():
         z = other.to_latent(x)[0]
         assert not torch.equal(z, flow.to_latent(x)[0])
@@ -78,18 +89,19 @@ def test_additive_couplings_come_back_exactly(precision):
         plain = deepcopy(flow)
         plain.shifts = torch.nn.ModuleList(_Lowered(own, precision) for own in flow.shifts)
         off = (plain.to_data(plain.to_latent(x)[0])[0] - x).abs().amax(1)
-    assert float(off.max()) > (1e-3 if precision == "bfloat16" else 0)
+    assert float(off.max()) / unit > (1e-3 if precision == "bfloat16" else 0)
 
 
 def test_slopes_do_not_see_the_grid():
     x = torch.tensor([0.3, -1.7]).requires_grad_()
-    found, slope = torch.func.jvp(on_grid, (x,), (torch.ones(2),))
+    step, rounded = 0.25, partial(on_grid, step=0.25)
+    found, slope = torch.func.jvp(rounded, (x,), (torch.ones(2),))
     assert torch.equal(slope, torch.ones(2))
     assert not torch.equal(found, x)
-    assert float((found - x).detach().abs().max()) <= STEP / 2
-    assert torch.equal(found / STEP, (found / STEP).round())
-    assert torch.equal(torch.autograd.grad(on_grid(x).sum(), x)[0], torch.ones(2))
-    assert torch.equal(torch.func.vmap(on_grid)(x), found)
+    assert float((found - x).detach().abs().max()) <= step / 2
+    assert torch.equal(found / step, (found / step).round())
+    assert torch.equal(torch.autograd.grad(rounded(x).sum(), x)[0], torch.ones(2))
+    assert torch.equal(torch.func.vmap(rounded)(x), found)
 
 
 def test_hidden_layers_are_widened_by_nothing():

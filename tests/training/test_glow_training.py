@@ -74,7 +74,7 @@ def test_a_flow_with_weights_set_by_hand_is_normed_once():
 
 
 def test_precisions_that_are_none():
-    with pytest.raises(TrainingError, match=r"one of .*'float32', 'bfloat16'.*'half'"):
+    with pytest.raises(TrainingError, match=r"one of .*'float32', 'tf32', 'bfloat16'.*'half'"):
         fit_flow(flow(), images(), precision="half", **OPTIONS)
 
 

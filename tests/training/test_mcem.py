@@ -1,6 +1,7 @@
 """Monte Carlo EM: near Gaussian EM from rows with holes, far from it without E-steps."""
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from plmcmc import methods
 from plmcmc.chains import CheckpointError, Unconditional
 from plmcmc.data import DataError
 from plmcmc.flows import NICE, Flatten, Linear, Preprocessed, load, save
+from plmcmc.flows.lowered import is_lowered
 from plmcmc.posterior import ConvergenceWarning
 from plmcmc.target import NormalAuxiliary
 from plmcmc.training import (
@@ -253,6 +255,31 @@ def test_complete_rows_and_images_and_preprocessed_flows_are_trained_too(tmp_pat
     rows = torch.as_tensor(fitted.completed[0])
     kept = load(tmp_path / "flow")
     assert torch.equal(kept.to_latent(rows)[0], fitted.flow.to_latent(rows)[0])
+
+
+def test_chains_and_networks_compute_in_the_precision_asked_for(monkeypatch):
+    seen, own = [], m_step.condition
+
+    def watched(flow, *rows, **options):
+        seen.append(own(flow, *rows, **options))
+        return seen[-1]
+
+    monkeypatch.setattr(m_step, "condition", watched)
+    x = rows_with_holes(40)
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        schedule = EMSchedule(epochs=4, every=2, proposals=3, copies=1, precision=precision)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            flow = NICE(x.shape[1], width=8, depth=1, random_state=0)
+            losses[precision] = MonteCarloEM(schedule).fit(flow, x, random_state=0).losses
+        assert {is_lowered(conditional.flow) for conditional in seen} == {precision != "float32"}
+        seen.clear()
+    # The first epoch's, before any chain: networks round, a little.
+    assert losses["bfloat16"][1] != losses["float32"][1]
+    assert losses["bfloat16"][1] == pytest.approx(losses["float32"][1], abs=0.05)
+    with pytest.raises(TrainingError, match=r"NICE, RealNVP\); got Linear"):
+        MonteCarloEM(EMSchedule(precision="bfloat16")).fit(Linear(x.shape[1]), x)
 
 
 def test_what_cannot_be_trained_is_refused():

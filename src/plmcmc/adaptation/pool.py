@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 # Draws of a row that are kept: more tell little more.
-MOST = 1024
+MOST = 256
 
 
 class Pool(NamedTuple):
@@ -43,12 +43,14 @@ class Pool(NamedTuple):
     @property
     def offsets(self) -> Tensor:
         """Draws less their mean, `(rows, draws, holes)`, in float64."""
-        return self._values - self.mean[:, None]
+        values = self._values
+        return values - values.mean(1, keepdim=True)
 
     @property
     def covariance(self) -> Tensor:
         """Covariance of the holes, `(rows, holes, holes)`, in float64."""
-        return self.offsets.mT @ self.offsets / self.draws
+        offsets = self.offsets
+        return offsets.mT @ offsets / self.draws
 
     @property
     def _values(self) -> Tensor:

@@ -58,6 +58,10 @@ class Compiled(nn.Module):
                 raise
             return getattr(self.flow, name)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies compile anew: what is compiled has the weights of this one."""
+        return self.__dict__ | {"_fast": {}}
+
     def _call(self, name: str, x: Tensor) -> Any:
         plain = getattr(self.flow, name)
         if not self._possible or torch.is_grad_enabled() or _has_tangent(x):

@@ -8,19 +8,27 @@ the other way, and a density is off by whole nats now and then.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
-# float32 has 24 bits: numbers up to 256 stay on this grid.
-STEP = 2.0**-16
+# Of the 24 bits of a float32, those below the largest numbers of a flow's samples. The others are
+# for numbers that are larger still, and for what scaling a grid and back rounds.
+BITS = 21
 
 
-def on_grid(x: Tensor) -> Tensor:
-    """Return the nearest multiples of `STEP`; slopes are those of `x`."""
-    return whole(x * (1 / STEP)) * STEP
+def step_for(numbers: Tensor) -> float:
+    """Return the step of a grid for numbers like these: a power of two."""
+    largest = float(numbers.abs().max())
+    return 2.0 ** (math.ceil(math.log2(largest)) - BITS) if 0 < largest < math.inf else 2.0**-BITS
+
+
+def on_grid(x: Tensor, step: float) -> Tensor:
+    """Return the nearest multiples of a power of two; slopes are those of `x`."""
+    return whole(x * (1 / step)) * step
 
 
 def whole(x: Tensor) -> Tensor:

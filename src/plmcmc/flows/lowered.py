@@ -13,12 +13,12 @@ from copy import deepcopy
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.autograd import Function
 from torch.nn.functional import pad
 
 from plmcmc.flows.arithmetic import rounded_products
-from plmcmc.flows.grid import STEP
+from plmcmc.flows.grid import step_for
 from plmcmc.flows.nice import NICE
 from plmcmc.flows.protocol import Flow
 from plmcmc.flows.realnvp import RealNVP
@@ -26,6 +26,8 @@ from plmcmc.flows.realnvp import RealNVP
 PRECISIONS = ("float32", "tf32", "bfloat16")
 # Hidden layers are widened to a multiple of this, which matrix units like; what is added is zero.
 WIDTH = 128
+# From which the step of a grid is found.
+SAMPLES = 256
 
 
 def lowered(flow: Flow, precision: str) -> Flow:
@@ -50,12 +52,20 @@ def lowered(flow: Flow, precision: str) -> Flow:
     copied = deepcopy(flow)
     for part in _modules(copied):
         if isinstance(part, NICE):
-            part.gridded = True
-            part.shifts = nn.ModuleList(_Lowered(own, precision, 1 / STEP) for own in part.shifts)
+            part.step = _step(part)
+            nets = part.shifts
+            part.shifts = nn.ModuleList(_Lowered(own, precision, 1 / part.step) for own in nets)
         elif isinstance(part, RealNVP):
             nets = part.conditioners
             part.conditioners = nn.ModuleList(_Lowered(own, precision) for own in nets)
     return copied
+
+
+@torch.no_grad()
+def _step(flow: NICE) -> float:
+    """Return the step of a grid for a flow's own samples, at both ends of its couplings."""
+    z = flow.latent_sample(SAMPLES, Generator(flow.log_scale.device).manual_seed(0))
+    return step_for(torch.cat([flow.to_data(z)[0], z * (-flow.log_scale).exp()]))
 
 
 def is_lowered(flow: Flow) -> bool:
@@ -114,13 +124,15 @@ class _Layer(nn.Module):
         return product(x.to(self.weight.dtype), self.weight, self.bias, self.rectified)
 
 
-# As one operation: a compiler would take it apart.
-@torch.library.custom_op("plmcmc::multiplied", mutates_args=())
-def _multiplied(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tensor:
+def _multiply(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tensor:
     with rounded_products():
         # What a GPU does to a product before it is written costs nothing.
         work = torch.ops.aten._addmm_activation if rectified else torch.addmm
         return work(bias, x, weight.T)
+
+
+# For a compiler, which would take it apart: one operation.
+_multiplied = torch.library.custom_op("plmcmc::multiplied", _multiply, mutates_args=())
 
 
 @_multiplied.register_fake
@@ -140,7 +152,7 @@ class Product(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tensor:
         """Multiply."""
-        return _multiplied(x, weight, bias, rectified)
+        return _multiply(x, weight, bias, rectified)
 
     @staticmethod
     def setup_context(

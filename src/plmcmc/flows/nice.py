@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
 from plmcmc.flows.conditioner import conditioner
-from plmcmc.flows.grid import STEP, on_grid, whole
+from plmcmc.flows.grid import on_grid, whole
 
 
 class NICE(LatentFlow):
@@ -28,6 +28,9 @@ class NICE(LatentFlow):
     """
 
     name = "nice"
+    # For networks that round what they see: halves are kept on a grid of this step (see
+    # `plmcmc.flows.grid`), and shifts are told in steps.
+    step: float | None = None
 
     def __init__(
         self,
@@ -59,14 +62,11 @@ class NICE(LatentFlow):
                 for i in range(couplings)
             )
         self.log_scale = nn.Parameter(torch.zeros(features))
-        # For networks that round what they see: halves are kept on a grid (see there), and shifts
-        # are told in its steps.
-        self.gridded = False
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z`, in the partition's order, and the constant log-determinant."""
         first, second = self.partition.split(self.halves)
-        x = on_grid(x) if self.gridded else x
+        x = x if self.step is None else on_grid(x, self.step)
         given, moved = x.index_select(1, first), x.index_select(1, second)
         for shift in self.shifts:
             given, moved = self._added(moved, shift(given)), given
@@ -76,16 +76,16 @@ class NICE(LatentFlow):
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return `x` and the constant log-determinant."""
         z = z * (-self.log_scale).exp()
-        given, moved = self._part(on_grid(z) if self.gridded else z)
+        given, moved = self._part(z if self.step is None else on_grid(z, self.step))
         for shift in reversed(self.shifts):
             given, moved = moved, self._added(given, shift(moved), sign=-1)
         x = torch.cat((given, moved), 1).index_select(1, self.back)
         return x, -total(self.log_scale).expand(len(z))
 
     def _added(self, moved: Tensor, shift: Tensor, sign: int = 1) -> Tensor:
-        if self.gridded:
-            return torch.add(moved, whole(shift), alpha=sign * STEP)
-        return torch.add(moved, shift, alpha=sign)
+        if self.step is None:
+            return torch.add(moved, shift, alpha=sign)
+        return torch.add(moved, whole(shift), alpha=sign * self.step)
 
     # After an odd number of couplings the halves have changed places.
     def _join(self, given: Tensor, moved: Tensor) -> Tensor:

@@ -152,6 +152,12 @@ class Mixture(Gaussian):
 
     def __post_init__(self) -> None:
         """Refuse weights that are not one positive number per proposal."""
+        others = [part for part in self.proposals if not isinstance(part, Gaussian)]
+        if others:
+            raise TypeError(
+                f"a mixture is of Gaussian moves (Perturb, Resample, CrankNicolson, Turns, or a "
+                f"class of your own with `move`); got {type(others[0]).__name__}"
+            )
         if len(self.proposals) != len(self.weights) or min(self.weights, default=0) <= 0:
             raise ValueError(
                 f"one positive weight per proposal is needed; got {len(self.proposals)} proposals "

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import ContextualFlow, Flow, check_flow, sample
+from plmcmc.flows import BrokenFlow, ContextualFlow, Flow, check_flow, sample
 from plmcmc.flows.protocol import cooled
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def check_match(conditional: Conditional, *, check: bool) -> None:
             raise
         shape = tuple(conditional.context.shape)
         raise DataError(f"the flow cannot take contexts of shape {shape}: {error}") from error
+    if not bool(torch.isfinite(own).all()):
+        raise BrokenFlow("the flow's own samples are NaN or infinite: to_data overflows everywhere")
     expected, got = tuple(own.shape[1:]), tuple(conditional.data.values.shape[1:])
     if expected != got:
         raise DataError(f"the flow's rows have shape {expected}; those of x have {got}")

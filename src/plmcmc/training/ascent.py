@@ -18,9 +18,6 @@ from plmcmc.flows.captured import Replay
 FIRST = 3
 
 
-PRECISIONS = ("float32", "tf32", "bfloat16")
-
-
 class CaptureWarning(UserWarning):
     """A GPU is used in a slower way than it could be."""
 
@@ -35,7 +32,8 @@ class Ascent:
         flow: the flow whose parameters `optimizer` holds.
         optimizer: any torch optimizer.
         clip: largest norm of a gradient.
-        precision: one of `PRECISIONS`, that networks compute in; weights stay as they are.
+        precision: that networks compute in (`"float32"`, `"tf32"`, `"bfloat16"`); weights stay as
+            they are.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from plmcmc.training.ascent import Ascent
 from plmcmc.training.epoch import TrainingError
 from plmcmc.training.fit import parameters_of
 from plmcmc.training.maximise import maximise
-from plmcmc.training.moments import moments_of
+from plmcmc.training.moments import found_again, moments_of
 from plmcmc.training.schedule import EMSchedule
 
 # Of the rows: if more never moved, training learns from where it began.
@@ -71,7 +71,10 @@ class CompletedEpoch:
         self.losses = torch.zeros(schedule.epochs, dtype=torch.float64)
         steps = (schedule.epochs - 1) // schedule.every if len(self.holed) > 0 else 0
         self.acceptance = torch.full((steps,), torch.nan, dtype=torch.float64)
-        condition(flow.eval(), data.values[:1], data.observed[:1], precision=schedule.precision)
+        try:
+            condition(flow.eval(), data.values[:1], data.observed[:1], precision=schedule.precision)
+        except TypeError as error:
+            raise TrainingError(str(error)) from error
 
     def start(self) -> CompletedState:
         """Return the state before the first epoch, which draws the holes itself."""
@@ -104,6 +107,7 @@ class CompletedEpoch:
         with torch.no_grad():
             for key, value in self.tensors().items():
                 value.copy_(tensors[key])
+        found_again(self.inner)
 
     def _drawn(self, epoch: int) -> Tensor:
         """Return every copy with its holes drawn from N(0, I)."""
@@ -194,8 +198,10 @@ class CompletedEpoch:
         streams = Streams.of_blocks(self.seed, f"chains-{epoch}", blocks, **options)
         batch, y = conditional.batch(rows, copies), y.flatten(0, 1)
         if self.schedule.start is not None:
+            # Of their own: samples that overflow are drawn again, and must not disturb chains.
+            first = Streams.of_blocks(self.seed, f"starts-{epoch}", blocks, **options)
             with torch.no_grad():
-                y = self.schedule.start(batch.flow, batch.data, streams)
+                y = self.schedule.start(batch.flow, batch.data, first)
         try:
             kernel, state, _ = method.begin(batch, y, None, streams)
         except NonFiniteStart as error:

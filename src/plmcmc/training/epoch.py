@@ -14,7 +14,7 @@ from plmcmc.flows import Preprocessed, log_prob
 from plmcmc.rng import Streams
 from plmcmc.training.ascent import Ascent
 from plmcmc.training.maximise import maximise
-from plmcmc.training.moments import moments_of
+from plmcmc.training.moments import found_again, moments_of
 
 GRADIENT_CLIP = 10.0
 # Numbers in the held-out rows that are scored at once.
@@ -127,6 +127,7 @@ class Epoch:
         with torch.no_grad():
             for key, value in own.items():
                 value.copy_(tensors[key])
+        found_again(self.inner)
 
     def _train(self, source: Generator, epoch: int) -> float:
         self.inner.train()

@@ -13,8 +13,8 @@ from plmcmc.adapters import adapt
 from plmcmc.chains import Checkpoint, fingerprint, progress_bar, resumed_seed, run
 from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import ContextualFlow, Dequantise, Flow, Preprocessed, home, sample
+from plmcmc.flows.lowered import PRECISIONS
 from plmcmc.rng import RandomState, Streams, generator
-from plmcmc.training.ascent import PRECISIONS
 from plmcmc.training.epoch import Augment, Epoch, EpochInfo, EpochState, TrainingError
 from plmcmc.training.optimizers import optimizer_of
 

@@ -22,7 +22,7 @@ from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams
 from plmcmc.target import TableTarget
 from plmcmc.training.gaussian import Gaussian, precision_of
-from plmcmc.training.moments import moments_of
+from plmcmc.training.moments import found_again, moments_of
 from plmcmc.training.references import References
 from plmcmc.training.validation import WINDOW, Course, Hidden
 
@@ -197,6 +197,7 @@ class TableEM:
         with torch.no_grad():
             for key, value in self.tensors().items():
                 value.copy_(tensors[key])
+        found_again(self.flow, self.averaged, self.best)
 
     def _expect(self, state: EMState, source: Generator) -> tuple[EMState, Tensor, Tensor]:
         """Move some chains of every member a few steps; return where they are."""
