@@ -1,15 +1,19 @@
-"""In: arrays. Out: numbers: R-hat, ESS, tests of ranks, scores, Rubin's rules."""
+"""In: arrays. Out: numbers: R-hat, ESS, tests of ranks, scores, Frechet distance, Rubin's rules."""
 
 from plmcmc.statistics.convergence import ess, rhat
+from plmcmc.statistics.frechet import FeatureMoments, feature_moments, frechet_distance
 from plmcmc.statistics.pooling import Pooled, pool
 from plmcmc.statistics.ranks import rank_p_value, shared_rank_p_value
 from plmcmc.statistics.scores import coverage, crps, nmse
 
 __all__ = [
+    "FeatureMoments",
     "Pooled",
     "coverage",
     "crps",
     "ess",
+    "feature_moments",
+    "frechet_distance",
     "nmse",
     "pool",
     "rank_p_value",
