@@ -1,4 +1,4 @@
-"""In: tables with NaN. Out: tables without, by other methods."""
+"""In: tables or images with holes. Out: the same without, by other methods."""
 
 from __future__ import annotations
 
@@ -9,13 +9,23 @@ from numpy.typing import NDArray
 
 from plmcmc.baselines.forest import ForestImputer
 from plmcmc.baselines.gaussian import GaussianImputer
+from plmcmc.baselines.lenet import LeNet, fit_lenet, lenet_accuracy, lenet_features
 from plmcmc.baselines.mean import MeanImputer
 
-__all__ = ["Baseline", "ForestImputer", "GaussianImputer", "MeanImputer"]
+__all__ = [
+    "Baseline",
+    "ForestImputer",
+    "GaussianImputer",
+    "LeNet",
+    "MeanImputer",
+    "fit_lenet",
+    "lenet_accuracy",
+    "lenet_features",
+]
 
 
 class Baseline(Protocol):
-    """Another method's imputer, as far as a comparison needs it."""
+    """Another method's imputer of tables, as far as a comparison needs it."""
 
     def fill(self, x: Any) -> NDArray[np.float64]:
         """Return the table `(rows, columns)` with its NaN filled, and all else as it was."""
