@@ -1,0 +1,227 @@
+"""MIWAE: a variational autoencoder trained on what is seen, holes filled by importance sampling.
+
+Mattei and Frellsen (2019), with the settings of the paper's appendix E.2: ten latents, three hidden
+layers of 128 rectifiers, Student's t for the columns, zeros for holes in the encoder, columns
+whitened by what is seen of them; 2,000 epochs of Adam at 0.001 in batches of 64 with 20 weights,
+and 10,000 weights to fill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from plmcmc.baselines.autoencoder import Autoencoder, Weighted, bound
+from plmcmc.baselines.mean import Table, checked_table, column_means
+from plmcmc.chains import progress_bar
+from plmcmc.data.incomplete import DataError
+from plmcmc.flows.base import seeded
+from plmcmc.rng import RandomState, generator, seed_of
+from plmcmc.training import TrainingError
+from plmcmc.training.fit import refuse_less_than_one
+from plmcmc.training.optimizers import optimizer_of
+
+# Numbers of a hidden layer that are held at once when holes are filled.
+AT_ONCE = 2**24
+
+
+class Units(NamedTuple):
+    """Mean and deviation of what is seen of each column, `(columns,)`."""
+
+    centre: Table
+    spread: Table
+
+
+@dataclass(frozen=True)
+class MiwaeImputer:
+    """Fills holes as MIWAE does.
+
+    Attributes:
+        latent: Dimensions of the latents.
+        width: Units of each hidden layer.
+        layers: Hidden layers of the encoder, and of the decoder.
+        training_samples: Weighted latents of a row in training.
+        samples: Weighted latents of a row to fill it.
+        epochs: Passes over the table.
+        batch_size: Rows per step.
+        learning_rate: Of Adam.
+        random_state: Seed; None takes a fresh one every time.
+        device: Where to compute.
+        progress: Show a bar; by default on a terminal only.
+    """
+
+    latent: int = 10
+    width: int = 128
+    layers: int = 3
+    training_samples: int = 20
+    samples: int = 10_000
+    epochs: int = 2000
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    random_state: int | None = None
+    device: torch.device | str = "cpu"
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        names = ("latent", "width", "layers", "training_samples", "samples", "epochs", "batch_size")
+        refuse_less_than_one(**{name: getattr(self, name) for name in names})
+
+    def fit(self, x: Any) -> Miwae:
+        """Train on a table `(rows, columns)` whose holes are NaN, and return what was trained.
+
+        Raises:
+            DataError: if `x` is no table of numbers, or has a column without any.
+            TrainingError: if the bound is no longer finite.
+        """
+        values, seen = checked_table(x)
+        units, seed = _units(values, seen), seed_of(self.random_state)
+        with seeded(seed):
+            network = Autoencoder(values.shape[1], self.latent, self.width, self.layers)
+        network.to(self.device)
+        rows, observed = _whitened(values, seen, units, self.device)
+        bounds = self._train(network, rows, observed, generator(seed, "miwae", device=rows.device))
+        network.eval().requires_grad_(False)
+        return Miwae(network, units, bounds, self.samples, seed, self.progress)
+
+    def fill(self, x: Any) -> Table:
+        """Return the table, trained on and with its NaN at their conditional means."""
+        return self.fit(x).fill(x)
+
+    def _train(
+        self, network: Autoencoder, x: Tensor, observed: Tensor, source: Generator
+    ) -> list[float]:
+        """Climb the bound, and return its mean in every epoch, nats per row."""
+        optimizer = optimizer_of("adam", list(network.parameters()), self.learning_rate)
+        bounds = []
+        with progress_bar("Training MIWAE", self.epochs, show=self.progress) as report:
+            for epoch in range(1, self.epochs + 1):
+                order = torch.randperm(len(x), generator=source, device=x.device)
+                gained = torch.zeros((), device=x.device)
+                for batch in order.split(self.batch_size):
+                    optimizer.zero_grad()
+                    noise = _noise(self.training_samples, len(batch), self.latent, source)
+                    found = network.weighted(x[batch], observed[batch], noise)
+                    score = bound(found.log_weights).mean()
+                    (-score).backward()
+                    optimizer.step()
+                    gained += score.detach() * len(batch) / len(x)
+                bounds.append(float(gained))
+                if not np.isfinite(bounds[-1]):
+                    raise TrainingError(
+                        f"the bound is NaN or infinite in epoch {epoch}: lower learning_rate (now "
+                        f"{self.learning_rate})"
+                    )
+                report(epoch, f"bound {bounds[-1]:.3f} nats a row")
+        return bounds
+
+
+@dataclass(frozen=True)
+class Miwae:
+    """A trained MIWAE, which fills tables of the columns that it was trained on.
+
+    Attributes:
+        network: The autoencoder, of whitened columns.
+        units: What columns are whitened by.
+        bounds: Mean lower bound of a row's log-likelihood, whitened, in every epoch of training.
+        samples: Weighted latents of a row.
+        seed: Of the means; the same table is filled in the same way.
+        progress: Show a bar; by default on a terminal only.
+    """
+
+    network: Autoencoder
+    units: Units
+    bounds: list[float]
+    samples: int
+    seed: int
+    progress: bool | None = None
+
+    def fill(self, x: Any) -> Table:
+        """Return the table with its NaN at their means given what a row has.
+
+        The means of the decoder, by self-normalised weights.
+        """
+        values, seen = self._checked(x)
+        filled = values.copy()
+        for rows, found in self._weighted(values, seen, "means", self.seed):
+            weights = found.log_weights.softmax(0)
+            mean = (weights[..., None] * found.columns.mean).sum(0)
+            filled[rows] = self._unwhitened(mean.cpu().numpy())
+        return np.where(seen, values, filled)
+
+    def sample(self, x: Any, draws: int = 20, random_state: RandomState = None) -> Table:
+        """Return `(draws, rows, columns)` of completed tables, by importance resampling.
+
+        Latents are drawn by their weights, with replacement, and holes given their latents.
+        """
+        values, seen = self._checked(x)
+        refuse_less_than_one(draws=draws)
+        seed = seed_of(random_state)
+        drawn = np.repeat(values[None], draws, axis=0)
+        rng = np.random.default_rng([seed, *b"student"])
+        source = generator(seed, "resampling", device=self._device)
+        for rows, found in self._weighted(values, seen, "draws", seed):
+            weights = found.log_weights.softmax(0).T
+            chosen = torch.multinomial(weights, draws, replacement=True, generator=source).T
+            places = chosen[..., None].expand(-1, -1, values.shape[1])
+            freedom, mean, scale = (
+                part.gather(0, places).double().cpu().numpy() for part in found.columns
+            )
+            # By NumPy: torch draws no Student's t from a generator of ours.
+            drawn[:, rows] = self._unwhitened(mean + scale * rng.standard_t(freedom))
+        return np.where(seen, values, drawn)
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    def _checked(self, x: Any) -> tuple[Table, NDArray[np.bool_]]:
+        values, seen = checked_table(x)
+        if values.shape[1] != len(self.units.centre):
+            raise DataError(
+                f"x has {values.shape[1]} columns; MIWAE was trained on {len(self.units.centre)}"
+            )
+        return values, seen
+
+    @torch.no_grad()
+    def _weighted(
+        self, values: Table, seen: NDArray[np.bool_], purpose: str, seed: int
+    ) -> Iterator[tuple[NDArray[np.int64], Weighted]]:
+        """Yield rows with holes, a few at a time, and their weighted latents."""
+        holed = np.flatnonzero(~seen.all(1))
+        x, observed = _whitened(values[holed], seen[holed], self.units, self._device)
+        source = generator(seed, purpose, device=self._device)
+        size = max(1, AT_ONCE // (self.samples * self.network.widest))
+        with progress_bar("Filling by MIWAE", len(holed), show=self.progress) as report:
+            for start in range(0, len(holed), size):
+                part = slice(start, start + size)
+                noise = _noise(self.samples, len(x[part]), self.network.latent, source)
+                yield holed[part], self.network.weighted(x[part], observed[part], noise)
+                report(min(start + size, len(holed)), "")
+
+    def _unwhitened(self, x: NDArray[Any]) -> Table:
+        return self.units.centre + self.units.spread * x.astype(np.float64)
+
+
+def _units(values: Table, seen: NDArray[np.bool_]) -> Units:
+    centre = column_means(values, seen)
+    spread = np.sqrt(np.mean((values - centre) ** 2, 0, where=seen))
+    # Around its mean a constant column may have a deviation from rounding alone.
+    return Units(centre, np.where(spread > 1e-12 * np.abs(centre), spread, 1.0))
+
+
+def _whitened(
+    values: Table, seen: NDArray[np.bool_], units: Units, device: torch.device | str
+) -> tuple[Tensor, Tensor]:
+    """Return rows in units of their columns, 0 for what is missing, and where they are seen."""
+    x = np.where(seen, (values - units.centre) / units.spread, 0.0)
+    return torch.as_tensor(x, dtype=torch.float32, device=device), torch.as_tensor(seen).to(device)
+
+
+def _noise(samples: int, rows: int, latent: int, source: Generator) -> Tensor:
+    return torch.randn(samples, rows, latent, generator=source, device=source.device)
