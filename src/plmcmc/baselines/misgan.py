@@ -1,0 +1,241 @@
+"""MisGAN: generators of images and masks trained on images with holes, and an imputer beside them.
+
+Li, Jiang and Marlin (2019), convolutional, with the settings of the paper's appendix E.1: 500
+epochs in batches of 64, tau 0, alpha and beta 0.1, a penalty of 10, 5 steps of the critics for one
+of the generators, 128 latents, and an imputer of three fully connected layers of as many units as
+pixels. The paper's gamma is 0, and is left out. Learning rates are not given: Adam's settings are
+those of Gulrajani et al. (2017), whose penalty it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from plmcmc.baselines.misgan_networks import Players
+from plmcmc.baselines.pixels import as_batch, checked_images, device_for
+from plmcmc.baselines.wasserstein import critic_loss
+from plmcmc.chains import progress_bar
+from plmcmc.data.incomplete import DataError
+from plmcmc.flows.base import seeded
+from plmcmc.rng import RandomState, generator, seed_of
+from plmcmc.training import TrainingError
+from plmcmc.training.fit import refuse_less_than_one
+from plmcmc.training.optimizers import optimizer_of
+
+# Of Adam's means of slopes and of their squares.
+MOMENTS = (0.5, 0.9)
+# Images that are filled at once.
+AT_ONCE = 2000
+
+
+@dataclass(frozen=True)
+class MisganImputer:
+    """Fills grey images as MisGAN does.
+
+    Attributes:
+        latent: Dimensions of the generators' latents.
+        channels: Of the widest convolutions of generators, and of the critics' first.
+        width: Units of the imputer's hidden layers; None takes as many as an image has pixels.
+        tau: What critics are shown in place of missing pixels.
+        alpha: Weight, for the generator of masks, of how its masks look on images.
+        beta: Weight, for the generator of images, of how they look beside completed ones.
+        penalty: Weight of the critics' gradient penalty.
+        critic_steps: Steps of the critics for one of the generators.
+        epochs: Passes over the images.
+        batch_size: Images per step; those left over sit out an epoch.
+        learning_rate: Of Adam, for all networks.
+        random_state: Seed; None takes a fresh one every time.
+        device: Where to compute; None is where the images are.
+        progress: Show a bar; by default on a terminal only.
+    """
+
+    latent: int = 128
+    channels: int = 64
+    width: int | None = None
+    tau: float = 0.0
+    alpha: float = 0.1
+    beta: float = 0.1
+    penalty: float = 10.0
+    critic_steps: int = 5
+    epochs: int = 500
+    batch_size: int = 64
+    learning_rate: float = 1e-4
+    random_state: int | None = None
+    device: torch.device | str | None = None
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        names = ("latent", "channels", "critic_steps", "epochs", "batch_size")
+        refuse_less_than_one(**{name: getattr(self, name) for name in names})
+        if self.width is not None:
+            refuse_less_than_one(width=self.width)
+
+    def fit(self, images: Any, observed: Any = None) -> Misgan:
+        """Train on images with holes, and return what was trained.
+
+        Args:
+            images: `(rows, height, width)`, sides multiples of 4, seen pixels in [0, 1].
+            observed: bool, same shape; True = seen. Without it, NaN marks the holes.
+
+        Raises:
+            DataError: if these are no such images.
+            TrainingError: if the critics' losses are no longer finite.
+        """
+        values, seen = checked_images(images, observed)
+        size = (values.shape[1], values.shape[2])
+        if size[0] % 4 or size[1] % 4:
+            raise DataError(
+                f"MisGAN's images have sides that are multiples of 4; got {size[0]} x {size[1]}: "
+                f"pad or crop them"
+            )
+        where, seed = device_for(images, self.device), seed_of(self.random_state)
+        with seeded(seed):
+            width = math.prod(size) if self.width is None else self.width
+            players = Players(size, self.latent, self.channels, width)
+        players.to(where)
+        x = as_batch(np.where(seen, values, 0.0), where)
+        game = _Game(players, self, generator(seed, "misgan", device=where))
+        self._train(game, x, torch.as_tensor(seen).to(where)[:, None])
+        return Misgan(players.eval().requires_grad_(False), size, seed)
+
+    def fill(self, images: Any, observed: Any = None) -> NDArray[Any]:
+        """Return the images, trained on and with their holes filled."""
+        return self.fit(images, observed).fill(images, observed)
+
+    def _train(self, game: _Game, x: Tensor, observed: Tensor) -> None:
+        size = min(self.batch_size, len(x))
+        taken = 0
+        with progress_bar("Training MisGAN", self.epochs, show=self.progress) as report:
+            for epoch in range(1, self.epochs + 1):
+                order = torch.randperm(len(x), generator=game.source, device=x.device)
+                loss = torch.zeros((), device=x.device)
+                # Batches of one size: what is left over comes up in another epoch.
+                batches = order[: len(x) // size * size].split(size)
+                for batch in batches:
+                    loss += game.step_critics(x[batch], observed[batch])
+                    taken += 1
+                    if taken % self.critic_steps == 0:
+                        game.step_generators(x[batch], observed[batch])
+                # The one time in an epoch that the device is waited for.
+                mean = float(loss) / len(batches)
+                if not math.isfinite(mean):
+                    raise TrainingError(
+                        f"the critics' loss is NaN or infinite in epoch {epoch}: lower "
+                        f"learning_rate (now {self.learning_rate})"
+                    )
+                report(epoch, f"critics' loss {mean:.3f}")
+
+
+@dataclass(frozen=True)
+class Misgan:
+    """A trained MisGAN, which fills images of the size that it was trained on.
+
+    Attributes:
+        players: Its networks.
+        size: Height and width.
+        seed: Of the noise in the holes; the same images are filled in the same way.
+    """
+
+    players: Players
+    size: tuple[int, int]
+    seed: int
+
+    @torch.no_grad()
+    def fill(
+        self, images: Any, observed: Any = None, *, random_state: RandomState = None
+    ) -> NDArray[Any]:
+        """Return images `(rows, height, width)` with their holes filled, all else as it was.
+
+        Args:
+            images: as those trained on.
+            observed: bool, same shape; True = seen. Without it, NaN marks the holes.
+            random_state: seed of the noise in the holes; None takes that of the training.
+        """
+        values, seen = checked_images(images, observed)
+        if values.shape[1:] != self.size:
+            raise DataError(
+                f"MisGAN was trained on images of {self.size[0]} x {self.size[1]} pixels; got "
+                f"shape {values.shape}"
+            )
+        where = next(self.players.parameters()).device
+        seed = self.seed if random_state is None else seed_of(random_state)
+        source = generator(seed, "filling", device=where)
+        filled = values.copy()
+        for start in range(0, len(values), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            x = as_batch(np.where(seen[part], values[part], 0.0), where)
+            found = self.players.imputed(x, torch.as_tensor(seen[part]).to(where)[:, None], source)
+            # From the caller's own array: values seen keep bits that float32 has no room for.
+            filled[part] = np.where(seen[part], values[part], found[:, 0].cpu().numpy())
+        return filled
+
+
+class _Game:
+    """Steps of critics and of generators.
+
+    Args:
+        players: the networks.
+        rules: what they play by.
+        source: of all noise.
+    """
+
+    def __init__(self, players: Players, rules: MisganImputer, source: Generator) -> None:
+        self.players, self.rules, self.source = players, rules, source
+        self.ours = list(players.generators.parameters())
+        rate, options = rules.learning_rate, {"betas": MOMENTS}
+        self.generators = optimizer_of("adam", self.ours, rate, **options)
+        self.critics = optimizer_of("adam", list(players.critics.parameters()), rate, **options)
+
+    def step_critics(self, x: Tensor, observed: Tensor) -> Tensor:
+        """Step all critics once, and return the sum of their losses before."""
+        with torch.no_grad():
+            images = self.players.images(len(x), self.source)
+            masks = self.players.masks(len(x), self.source)
+            imputed = self.players.imputed(x, observed, self.source)
+            seen = observed.to(x.dtype)
+            pairs = [
+                (self._masked(x, seen), self._masked(images, masks)),
+                (seen, masks),
+                # To the third, generated images are the real ones.
+                (images, imputed),
+            ]
+        self.critics.zero_grad()
+        loss = torch.zeros((), device=x.device)
+        for critic, (real, fake) in zip(self.players.critics, pairs, strict=True):
+            loss = loss + critic_loss(critic, real, fake, self.rules.penalty, self.source)
+        loss.backward()
+        self.critics.step()
+        return loss.detach()
+
+    def step_generators(self, x: Tensor, observed: Tensor) -> None:
+        """Step all generators once, each down its own loss."""
+        slopes = torch.autograd.grad(self._generators_loss(x, observed), self.ours)
+        for weight, slope in zip(self.ours, slopes, strict=True):
+            weight.grad = slope
+        self.generators.step()
+
+    def _generators_loss(self, x: Tensor, observed: Tensor) -> Tensor:
+        """Return a number whose slopes are, for each generator, those of its own loss.
+
+        Masks: `L_m + alpha L_x`; images: `L_x + beta L_i`; imputer: `L_i`, in the letters of Li et
+        al.
+        """
+        on_data, on_masks, on_imputed = self.players.critics
+        images = self.players.images(len(x), self.source)
+        masks = self.players.masks(len(x), self.source)
+        imputed = self.players.imputed(x, observed, self.source)
+        # As they are, but with alpha of their slopes: the weight is for the masks' generator only.
+        lighter = torch.lerp(masks.detach(), masks, self.rules.alpha)
+        fooled = on_data(self._masked(images, lighter)) + on_masks(masks) + on_imputed(imputed)
+        return self.rules.beta * on_imputed(images).mean() - fooled.mean()
+
+    def _masked(self, x: Tensor, masks: Tensor) -> Tensor:
+        """Return what critics are shown of images: tau where they are masked."""
+        return x * masks + self.rules.tau * (1 - masks)
