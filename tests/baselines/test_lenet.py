@@ -91,3 +91,12 @@ def test_what_are_no_digits_is_refused(images, message):
 def test_what_are_no_labels_is_refused(labels):
     with pytest.raises(DataError, match="labels must be 2 integers from 0 to 9"):
         fit_lenet(np.zeros((2, 28, 28)), labels)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_learns_as_well(digits):
+    images, labels = digits
+    options = {"epochs": 5, "batch_size": 16, "random_state": 0, "device": "cuda"}
+    network = fit_lenet(images[:TRAIN], labels[:TRAIN], **options)
+    assert lenet_accuracy(network, images[TRAIN:], labels[TRAIN:]) > 0.9

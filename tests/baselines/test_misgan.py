@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from plmcmc.baselines import Misgan, MisganImputer
-from plmcmc.baselines.misgan import _Game
+from plmcmc.baselines.misgan_game import Game
 from plmcmc.baselines.misgan_networks import Players
 from plmcmc.data import DataError
 from plmcmc.training import TrainingError
@@ -105,18 +105,19 @@ class TestLosses:
 
     ALPHA, BETA, TAU = 0.3, 0.7, 0.2
 
-    def game(self) -> _Game:
+    def game(self) -> Game:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             players = Players(SIZE, latent=3, channels=2, width=8)
-        rules = tiny(alpha=self.ALPHA, beta=self.BETA, tau=self.TAU)
-        return _Game(players, rules, torch.Generator().manual_seed(0))
+        weights = {"alpha": self.ALPHA, "beta": self.BETA, "penalty": 10.0}
+        source = torch.Generator().manual_seed(0)
+        return Game(players, source, tau=self.TAU, learning_rate=1e-3, **weights)
 
     def slopes(self, alpha: float, beta: float) -> tuple[list, list]:
         """Return the slopes that are taken, and those of the losses with these weights."""
         x, observed = (torch.as_tensor(part)[:, None] for part in stripes(6, seed=0))
         x, game = torch.where(observed, x, 0.0).float(), self.game()
-        found = torch.autograd.grad(game._generators_loss(x, observed), game.ours)
+        found = torch.autograd.grad(game.generators_loss(x, observed), game.weights)
         game.source.manual_seed(0)
         images, masks = (part(6, game.source) for part in (game.players.images, game.players.masks))
         imputed = game.players.imputed(x, observed, game.source)
@@ -208,3 +209,15 @@ def test_the_defaults_are_the_paper_s():
     digits = Players((28, 28), own.latent, channels=2, width=784)
     layers = [p.shape for p in digits.generators[2].parameters() if p.ndim == 2]
     assert layers == [(784, 784)] * 3
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_learns_the_same_stripes():
+    images, observed = stripes(256, seed=0)
+    model = small().fit(torch.as_tensor(images, device="cuda"), observed)
+    assert next(model.players.parameters()).is_cuda
+    truth, observed = stripes(200, seed=1)
+    filled = model.fill(truth, observed)
+    assert error(filled, truth, observed) < 0.2
+    np.testing.assert_array_equal(filled[observed], truth[observed])

@@ -314,3 +314,12 @@ def test_it_does_what_a_gaussian_cannot():
     holed = np.where(hole, NAN, table)
     found = nmse(table, small().fill(holed), hole)
     assert found < 0.3 < 0.9 < nmse(table, GaussianImputer().fill(holed), hole)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_fills_as_well(table, missing, holed):
+    model = small(device="cuda").fit(holed)
+    exact = nmse(table, conditional_means(holed), missing, by="entry")
+    assert nmse(table, model.fill(holed), missing, by="entry") < 1.15 * exact
+    assert np.isfinite(model.sample(holed, 2, random_state=0)).all()

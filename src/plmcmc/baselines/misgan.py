@@ -16,21 +16,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator, Tensor
+from torch import Tensor
 
+from plmcmc.baselines.misgan_game import Game
 from plmcmc.baselines.misgan_networks import Players
 from plmcmc.baselines.pixels import as_batch, checked_images, device_for
-from plmcmc.baselines.wasserstein import critic_loss
 from plmcmc.chains import progress_bar
 from plmcmc.data.incomplete import DataError
 from plmcmc.flows.base import seeded
 from plmcmc.rng import RandomState, generator, seed_of
 from plmcmc.training import TrainingError
 from plmcmc.training.fit import refuse_less_than_one
-from plmcmc.training.optimizers import optimizer_of
 
-# Of Adam's means of slopes and of their squares.
-MOMENTS = (0.5, 0.9)
 # Images that are filled at once.
 AT_ONCE = 2000
 
@@ -101,7 +98,9 @@ class MisganImputer:
             players = Players(size, self.latent, self.channels, width)
         players.to(where)
         x = as_batch(np.where(seen, values, 0.0), where)
-        game = _Game(players, self, generator(seed, "misgan", device=where))
+        names = ("tau", "alpha", "beta", "penalty", "learning_rate")
+        rules = {name: getattr(self, name) for name in names}
+        game = Game(players, generator(seed, "misgan", device=where), **rules)
         self._train(game, x, torch.as_tensor(seen).to(where)[:, None])
         return Misgan(players.eval().requires_grad_(False), size, seed)
 
@@ -109,7 +108,7 @@ class MisganImputer:
         """Return the images, trained on and with their holes filled."""
         return self.fit(images, observed).fill(images, observed)
 
-    def _train(self, game: _Game, x: Tensor, observed: Tensor) -> None:
+    def _train(self, game: Game, x: Tensor, observed: Tensor) -> None:
         size = min(self.batch_size, len(x))
         taken = 0
         with progress_bar("Training MisGAN", self.epochs, show=self.progress) as report:
@@ -175,67 +174,3 @@ class Misgan:
             # From the caller's own array: values seen keep bits that float32 has no room for.
             filled[part] = np.where(seen[part], values[part], found[:, 0].cpu().numpy())
         return filled
-
-
-class _Game:
-    """Steps of critics and of generators.
-
-    Args:
-        players: the networks.
-        rules: what they play by.
-        source: of all noise.
-    """
-
-    def __init__(self, players: Players, rules: MisganImputer, source: Generator) -> None:
-        self.players, self.rules, self.source = players, rules, source
-        self.ours = list(players.generators.parameters())
-        rate, options = rules.learning_rate, {"betas": MOMENTS}
-        self.generators = optimizer_of("adam", self.ours, rate, **options)
-        self.critics = optimizer_of("adam", list(players.critics.parameters()), rate, **options)
-
-    def step_critics(self, x: Tensor, observed: Tensor) -> Tensor:
-        """Step all critics once, and return the sum of their losses before."""
-        with torch.no_grad():
-            images = self.players.images(len(x), self.source)
-            masks = self.players.masks(len(x), self.source)
-            imputed = self.players.imputed(x, observed, self.source)
-            seen = observed.to(x.dtype)
-            pairs = [
-                (self._masked(x, seen), self._masked(images, masks)),
-                (seen, masks),
-                # To the third, generated images are the real ones.
-                (images, imputed),
-            ]
-        self.critics.zero_grad()
-        loss = torch.zeros((), device=x.device)
-        for critic, (real, fake) in zip(self.players.critics, pairs, strict=True):
-            loss = loss + critic_loss(critic, real, fake, self.rules.penalty, self.source)
-        loss.backward()
-        self.critics.step()
-        return loss.detach()
-
-    def step_generators(self, x: Tensor, observed: Tensor) -> None:
-        """Step all generators once, each down its own loss."""
-        slopes = torch.autograd.grad(self._generators_loss(x, observed), self.ours)
-        for weight, slope in zip(self.ours, slopes, strict=True):
-            weight.grad = slope
-        self.generators.step()
-
-    def _generators_loss(self, x: Tensor, observed: Tensor) -> Tensor:
-        """Return a number whose slopes are, for each generator, those of its own loss.
-
-        Masks: `L_m + alpha L_x`; images: `L_x + beta L_i`; imputer: `L_i`, in the letters of Li et
-        al.
-        """
-        on_data, on_masks, on_imputed = self.players.critics
-        images = self.players.images(len(x), self.source)
-        masks = self.players.masks(len(x), self.source)
-        imputed = self.players.imputed(x, observed, self.source)
-        # As they are, but with alpha of their slopes: the weight is for the masks' generator only.
-        lighter = torch.lerp(masks.detach(), masks, self.rules.alpha)
-        fooled = on_data(self._masked(images, lighter)) + on_masks(masks) + on_imputed(imputed)
-        return self.rules.beta * on_imputed(images).mean() - fooled.mean()
-
-    def _masked(self, x: Tensor, masks: Tensor) -> Tensor:
-        """Return what critics are shown of images: tau where they are masked."""
-        return x * masks + self.rules.tau * (1 - masks)
