@@ -80,6 +80,12 @@ class TestFill:
         found = trained.fill(torch.as_tensor(truth), torch.as_tensor(observed))
         np.testing.assert_array_equal(found, trained.fill(truth, observed))
 
+    def test_arrays_that_must_not_be_written_to_are_taken(self):
+        images, observed = stripes(20, seed=3)
+        images.flags.writeable = observed.flags.writeable = False
+        found = tiny().fill(images, observed)
+        np.testing.assert_array_equal(found[observed], images[observed])
+
     def test_other_sizes_are_refused(self, trained):
         with pytest.raises(DataError, match="trained on images of 4 x 4 pixels"):
             trained.fill(np.zeros((2, 8, 8)))

@@ -101,7 +101,7 @@ class MisganImputer:
         names = ("tau", "alpha", "beta", "penalty", "learning_rate")
         rules = {name: getattr(self, name) for name in names}
         game = Game(players, generator(seed, "misgan", device=where), **rules)
-        self._train(game, x, torch.as_tensor(seen).to(where)[:, None])
+        self._train(game, x, as_batch(seen, where))
         return Misgan(players.eval().requires_grad_(False), size, seed)
 
     def fill(self, images: Any, observed: Any = None) -> NDArray[Any]:
@@ -170,7 +170,7 @@ class Misgan:
         for start in range(0, len(values), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             x = as_batch(np.where(seen[part], values[part], 0.0), where)
-            found = self.players.imputed(x, torch.as_tensor(seen[part]).to(where)[:, None], source)
+            found = self.players.imputed(x, as_batch(seen[part], where), source)
             # From the caller's own array: values seen keep bits that float32 has no room for.
             filled[part] = np.where(seen[part], values[part], found[:, 0].cpu().numpy())
         return filled

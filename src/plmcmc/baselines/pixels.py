@@ -34,9 +34,13 @@ def checked_images(images: Any, observed: Any = None) -> tuple[Array, NDArray[np
 
 
 def as_batch(values: NDArray[Any], device: torch.device | str) -> Tensor:
-    """Return images `(rows, height, width)` as float32 `(rows, 1, height, width)` on a device."""
+    """Return images or masks `(rows, height, width)` as `(rows, 1, height, width)` on a device.
+
+    Pixels become float32; masks stay boolean.
+    """
     # A copy: torch warns of arrays that must not be written to.
-    return torch.as_tensor(np.array(values, np.float32), device=device)[:, None]
+    own = np.array(values, bool if values.dtype == bool else np.float32)
+    return torch.as_tensor(own, device=device)[:, None]
 
 
 def device_for(images: Any, device: torch.device | str | None) -> torch.device:
