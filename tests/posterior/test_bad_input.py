@@ -146,9 +146,15 @@ class TestFlows:
         with pytest.raises(BrokenFlow, match="the two log-dets cancel"):
             plmcmc.condition(Altered(to_data=wrong), table())
 
-    @pytest.mark.parametrize("name", ["to_latent", "to_data"])
-    def test_nan_everywhere(self, name):
-        with pytest.raises(BrokenFlow, match=r"NaN or infinite at row 0"):
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("to_latent", r"to_latent is NaN or infinite at row 0"),
+            ("to_data", r"own samples are NaN or infinite: to_data overflows"),
+        ],
+    )
+    def test_nan_everywhere(self, name, words):
+        with pytest.raises(BrokenFlow, match=words):
             plmcmc.condition(Altered(**{name: nothing_but_nan}), table())
 
     @pytest.mark.parametrize(

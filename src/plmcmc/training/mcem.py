@@ -55,7 +55,7 @@ class MonteCarloEM:
         >>> from plmcmc import Linear
         >>> x = torch.randn(50, 2, generator=torch.Generator().manual_seed(0))
         >>> x[:20, 1] = torch.nan
-        >>> schedule = EMSchedule(epochs=4, every=2, proposals=5, copies=2)
+        >>> schedule = EMSchedule(epochs=4, every=2, proposals=50, copies=2)
         >>> fitted = MonteCarloEM(schedule).fit(Linear(2), x, random_state=0)
         >>> fitted.completed.shape, len(fitted.losses), len(fitted.acceptance)
         ((2, 50, 2), 4, 1)
