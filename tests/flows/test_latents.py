@@ -6,7 +6,7 @@ from scipy.stats import kstest, logistic, norm
 
 from plmcmc.flows import Linear, row_sum
 from plmcmc.flows.latents import LATENTS
-from plmcmc.flows.sums import in_parts
+from plmcmc.flows.rows import in_parts
 
 LAWS = {"normal": norm, "logistic": logistic}
 FALSE_ALARM = 1e-4

@@ -24,7 +24,8 @@ from plmcmc.flows import (
 )
 from plmcmc.flows.arithmetic import rounded_products
 from plmcmc.flows.grid import on_grid
-from plmcmc.flows.lowered import WIDTH, Product, _Lowered, is_lowered
+from plmcmc.flows.lowered import WIDTH, _Lowered, is_lowered
+from plmcmc.flows.products import Product
 
 FLOWS = {
     "nice": lambda: NICE(7, width=20, depth=2, latent="logistic", random_state=0),
@@ -80,7 +81,7 @@ def test_additive_couplings_come_back_exactly(precision, unit):
             last.weight.mul_(unit)
             last.bias.mul_(unit)
     other = lowered(flow, precision)
-    x = on_grid(drawn(flow, 500), other.step)
+    x = on_grid(drawn(flow, 500), other.grid_step)
     with torch.no_grad():
         z = other.to_latent(x)[0]
         assert not torch.equal(z, flow.to_latent(x)[0])

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from plmcmc.adaptation.step_size import StepSize
 from plmcmc.data import Incomplete
-from plmcmc.flows import Flow
+from plmcmc.flows import Flow, choose_rows
 from plmcmc.kernels import Perturb
-from plmcmc.kernels.base import choose, choose_rows, decide
+from plmcmc.kernels.base import choose, decide
 from plmcmc.rng import Streams
 from plmcmc.target import FlatAuxiliary, NormalAuxiliary, ProjectedLatentTarget
 

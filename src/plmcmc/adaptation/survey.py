@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from plmcmc.flows import Flow, sample
+from plmcmc.flows import Flow, finite_rows, sample
 from plmcmc.target import Warp
 
 LATENTS = 4096
@@ -45,7 +45,7 @@ def survey(flow: Flow, rows: int, generator: Generator) -> Survey:
 
 
 def _finite(samples: Tensor) -> Tensor:
-    return samples[torch.isfinite(samples).flatten(1).all(1)].double()
+    return samples[finite_rows(samples)].double()
 
 
 def spread_of(samples: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Generator, Tensor
 
 from plmcmc.adapters import adapt
 from plmcmc.data import DataError, Mechanism
-from plmcmc.flows import ContextualFlow, Flow, home, log_prob, sample
+from plmcmc.flows import ContextualFlow, Flow, finite_rows, home, log_prob, sample
 from plmcmc.posterior import Draws, Method, condition
 from plmcmc.rng import RandomState, generator, seed_of
 from plmcmc.statistics import rank_p_value, shared_rank_p_value
@@ -164,7 +164,7 @@ def _drawn(flow: Flow, rows: int, source: Generator) -> Tensor:
     Not many: chains need not keep out of where the flow cannot decode, and would seem wrong.
     """
     found = sample(flow, rows, source)
-    lost = ~torch.isfinite(found).flatten(1).all(1)
+    lost = ~finite_rows(found)
     if int(lost.sum()) > max(1, MOST_LOST * rows):
         raise DataError(
             f"the flow overflows in {int(lost.sum())} of {rows} of its own samples: too many to "
@@ -172,7 +172,7 @@ def _drawn(flow: Flow, rows: int, source: Generator) -> Tensor:
         )
     for _ in range(REDRAWN):
         found[lost] = sample(flow, rows, source)[lost]
-        lost = ~torch.isfinite(found).flatten(1).all(1)
+        lost = ~finite_rows(found)
     if bool(lost.any()):
         raise DataError("the flow overflows in its own samples again and again")
     return found

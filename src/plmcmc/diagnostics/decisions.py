@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plmcmc.chains import Start, Unconditional, progress_bar, start_of
+from plmcmc.flows import choose_rows
 from plmcmc.kernels import Metropolis as MetropolisKernel
-from plmcmc.kernels.base import choose, choose_rows, decide
+from plmcmc.kernels.base import choose, decide
 from plmcmc.posterior import condition, methods
 from plmcmc.posterior.batch import Method
 from plmcmc.rng import RandomState, Streams, seed_of

@@ -21,7 +21,7 @@ from plmcmc.flows.preprocessing import (
 )
 from plmcmc.flows.protocol import ContextualFlow, Flow, differentiable, home, log_prob, sample
 from plmcmc.flows.realnvp import RealNVP
-from plmcmc.flows.sums import row_sum
+from plmcmc.flows.rows import choose_rows, finite_rows, row_sum
 from plmcmc.flows.tabular import TabularFlow
 from plmcmc.flows.tilted import Tilted
 
@@ -47,8 +47,10 @@ __all__ = [
     "Tilted",
     "Whiten",
     "check_flow",
+    "choose_rows",
     "constant_weights",
     "differentiable",
+    "finite_rows",
     "full_precision",
     "home",
     "load",

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.autograd import forward_ad
 
 from plmcmc.flows.protocol import Flow
+from plmcmc.flows.wrapped import Wrapped, has_tangent
 
 # Calls of a kind before one is captured: what is asked for once is not worth it.
 FIRST = 3
@@ -24,7 +24,7 @@ Replay = Callable[[], None]
 T = TypeVar("T")
 
 
-class Captured(nn.Module):
+class Captured(Wrapped):
     """The same flow; weights must not change while it is in use.
 
     Args:
@@ -32,46 +32,22 @@ class Captured(nn.Module):
     """
 
     def __init__(self, flow: Flow) -> None:
-        super().__init__()
-        self.flow = flow
+        super().__init__(flow)
         self._calls: dict[tuple, int] = {}
         self._passes: dict[tuple, _Pass] = {}
         self._possible = True
 
-    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the flow does."""
-        z, log_det = self._call("to_latent", x)
-        return z, log_det
+    def _call(self, name: str, x: Tensor) -> Any:
+        found = self._passed(name, x)
+        return found[0] if len(found) == 1 else found
 
-    def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the flow does."""
-        x, log_det = self._call("to_data", z)
-        return x, log_det
-
-    def latent_log_prob(self, z: Tensor) -> Tensor:
-        """Return what the flow does."""
-        return self._call("latent_log_prob", z)[0]
-
-    def latent_sample(self, rows: int, generator: Generator) -> Tensor:
-        """Return what the flow does."""
-        return self.flow.latent_sample(rows, generator)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what else the flow may have, such as `tempered`."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name == "flow":
-                raise
-            return getattr(self.flow, name)
-
-    def _call(self, name: str, x: Tensor) -> Outputs:
+    def _passed(self, name: str, x: Tensor) -> Outputs:
         sloped = torch.is_grad_enabled() and x.requires_grad
         if x.is_cuda and torch.cuda.is_current_stream_capturing():
             # Somebody records more than this pass.
             with _frozen(self.flow):
                 return _outputs(self.flow, name, x)
-        if not self._possible or _has_tangent(x) or (torch.is_grad_enabled() and not sloped):
+        if not self._possible or has_tangent(x) or (torch.is_grad_enabled() and not sloped):
             return _outputs(self.flow, name, x)
         kind = (name, x.shape, x.dtype, sloped)
         if kind not in self._passes:
@@ -213,10 +189,6 @@ def record(
 def _outputs(flow: Flow, name: str, x: Tensor) -> Outputs:
     found = getattr(flow, name)(x)
     return found if isinstance(found, tuple) else (found,)
-
-
-def _has_tangent(x: Tensor) -> bool:
-    return forward_ad.unpack_dual(x).tangent is not None
 
 
 @contextmanager

@@ -10,17 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
-from torch.autograd import forward_ad
+from torch import Tensor
 
 from plmcmc.flows.protocol import Flow
+from plmcmc.flows.wrapped import Wrapped, has_tangent
 
 
 class CompileWarning(UserWarning):
     """A flow could not be compiled, and runs as it is."""
 
 
-class Compiled(nn.Module):
+class Compiled(Wrapped):
     """The same flow; passes whose slopes nobody wants are compiled, once for all numbers of rows.
 
     Args:
@@ -28,35 +28,9 @@ class Compiled(nn.Module):
     """
 
     def __init__(self, flow: Flow) -> None:
-        super().__init__()
-        self.flow = flow
+        super().__init__(flow)
         self._fast: dict[str, Callable[[Tensor], Any]] = {}
         self._possible = True
-
-    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the flow does."""
-        return self._call("to_latent", x)
-
-    def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the flow does."""
-        return self._call("to_data", z)
-
-    def latent_log_prob(self, z: Tensor) -> Tensor:
-        """Return what the flow does."""
-        return self._call("latent_log_prob", z)
-
-    def latent_sample(self, rows: int, generator: Generator) -> Tensor:
-        """Return what the flow does."""
-        return self.flow.latent_sample(rows, generator)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what else the flow may have, such as `tempered`."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name == "flow":
-                raise
-            return getattr(self.flow, name)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies compile anew: what is compiled has the weights of this one."""
@@ -64,7 +38,7 @@ class Compiled(nn.Module):
 
     def _call(self, name: str, x: Tensor) -> Any:
         plain = getattr(self.flow, name)
-        if not self._possible or torch.is_grad_enabled() or _has_tangent(x):
+        if not self._possible or torch.is_grad_enabled() or has_tangent(x):
             return plain(x)
         if name not in self._fast:
             self._fast[name] = torch.compile(plain, dynamic=True)
@@ -80,7 +54,3 @@ class Compiled(nn.Module):
                 stacklevel=2,
             )
             return plain(x)
-
-
-def _has_tangent(x: Tensor) -> bool:
-    return forward_ad.unpack_dual(x).tangent is not None

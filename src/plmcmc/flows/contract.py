@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from plmcmc.flows.protocol import Flow, home
+from plmcmc.flows.rows import choose_rows, finite_rows
 
 LARGEST_JACOBIAN = 1024
 
@@ -126,7 +127,7 @@ def _finite(t: _Trial) -> str | None:
         ("to_data", t.back),
         ("latent_log_prob", t.latent_log_prob),
     ):
-        wrong = ~torch.isfinite(tensor).reshape(len(tensor), -1).all(1)
+        wrong = ~finite_rows(tensor)
         if bool(wrong.any()):
             return f"{name} is NaN or infinite at row {int(wrong.nonzero()[0])}"
     return None
@@ -157,15 +158,11 @@ def _latent_round_trip(t: _Trial) -> str | None:
     with torch.no_grad():
         decoded, _ = t.flow.to_data(t.drawn[0])
         # A deep flow may overflow far out, now and then; not at most of its latents.
-        lost = ~torch.isfinite(decoded).flatten(1).all(1)
+        lost = ~finite_rows(decoded)
         if 2 * int(lost.sum()) > len(lost):
             return f"to_data is NaN or infinite at {int(lost.sum())} of {len(lost)} latents drawn"
-        found = t.flow.to_latent(_instead(lost, t.x, decoded))[0]
-    return t.worst(_instead(lost, t.drawn[0], found), t.drawn[0])
-
-
-def _instead(lost: Tensor, replacement: Tensor, rows: Tensor) -> Tensor:
-    return torch.where(lost.reshape(-1, *[1] * (rows.ndim - 1)), replacement, rows)
+        found = t.flow.to_latent(choose_rows(lost, t.x, decoded))[0]
+    return t.worst(choose_rows(lost, t.drawn[0], found), t.drawn[0])
 
 
 def _cancel(t: _Trial) -> str | None:

@@ -19,7 +19,7 @@ from plmcmc.flows.conditioner import ACTIVATIONS
 from plmcmc.flows.glow_layers import Step, ZeroConvolution, meeting_data, squeezed, unsqueezed
 from plmcmc.flows.latents import LATENTS
 from plmcmc.flows.protocol import home
-from plmcmc.flows.sums import row_sum
+from plmcmc.flows.rows import row_sum
 
 COUPLINGS = ("affine", "additive")
 

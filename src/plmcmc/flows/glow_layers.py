@@ -15,7 +15,7 @@ from torch.nn.functional import conv2d, linear, logsigmoid
 from plmcmc.flows.base import total
 from plmcmc.flows.conditioner import ACTIVATIONS
 from plmcmc.flows.kept import Kept
-from plmcmc.flows.sums import row_sum
+from plmcmc.flows.rows import row_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import logsigmoid
 
-from plmcmc.flows.sums import row_sum
+from plmcmc.flows.rows import row_sum
 
 
 class Latent(Protocol):

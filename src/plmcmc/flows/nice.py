@@ -30,7 +30,7 @@ class NICE(LatentFlow):
     name = "nice"
     # For networks that round what they see: halves are kept on a grid of this step (see
     # `plmcmc.flows.grid`), and shifts are told in steps.
-    step: float | None = None
+    grid_step: float | None = None
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class NICE(LatentFlow):
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z`, in the partition's order, and the constant log-determinant."""
         first, second = self.partition.split(self.halves)
-        x = x if self.step is None else on_grid(x, self.step)
+        x = x if self.grid_step is None else on_grid(x, self.grid_step)
         given, moved = x.index_select(1, first), x.index_select(1, second)
         for shift in self.shifts:
             given, moved = self._added(moved, shift(given)), given
@@ -76,16 +76,16 @@ class NICE(LatentFlow):
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return `x` and the constant log-determinant."""
         z = z * (-self.log_scale).exp()
-        given, moved = self._part(z if self.step is None else on_grid(z, self.step))
+        given, moved = self._part(z if self.grid_step is None else on_grid(z, self.grid_step))
         for shift in reversed(self.shifts):
             given, moved = moved, self._added(given, shift(moved), sign=-1)
         x = torch.cat((given, moved), 1).index_select(1, self.back)
         return x, -total(self.log_scale).expand(len(z))
 
     def _added(self, moved: Tensor, shift: Tensor, sign: int = 1) -> Tensor:
-        if self.step is None:
+        if self.grid_step is None:
             return torch.add(moved, shift, alpha=sign)
-        return torch.add(moved, whole(shift), alpha=sign * self.step)
+        return torch.add(moved, whole(shift), alpha=sign * self.grid_step)
 
     # After an odd number of couplings the halves have changed places.
     def _join(self, given: Tensor, moved: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from plmcmc.flows.protocol import Flow, tempered
-from plmcmc.flows.sums import row_sum
+from plmcmc.flows.rows import row_sum
 
 
 class Step(nn.Module, ABC):

@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Generator, Tensor, nn
 
+from plmcmc.flows.rows import choose_rows, finite_rows
+
 # How often samples that are not finite are drawn again.
 COOLINGS = 8
 
@@ -83,11 +85,11 @@ def cooled(draw: Callable[[float], Tensor], temperature: float = 1.0) -> Tensor:
     """
     found = draw(temperature)
     for _ in range(COOLINGS):
-        lost = ~torch.isfinite(found).flatten(1).all(1)
+        lost = ~finite_rows(found)
         if not bool(lost.any()):
             break
         temperature /= 2
-        found = torch.where(lost.reshape(-1, *[1] * (found.ndim - 1)), draw(temperature), found)
+        found = choose_rows(lost, draw(temperature), found)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from plmcmc.flows import choose_rows
 from plmcmc.rng import Streams
 
 State = Any
@@ -73,11 +74,6 @@ def choose(accepted: Tensor, proposed: AnyState, current: AnyState) -> AnyState:
     return type(current)(
         *(choose_rows(accepted, new, old) for new, old in zip(proposed, current, strict=True))
     )
-
-
-def choose_rows(accepted: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """Take each row from `new` where accepted, else from `old`."""
-    return torch.where(accepted.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 
 def decide(log_ratio: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:

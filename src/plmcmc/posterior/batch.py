@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from plmcmc.adaptation import Survey, survey
 from plmcmc.data import Incomplete
-from plmcmc.flows import Flow, home, sample
+from plmcmc.flows import Flow, finite_rows, home, sample
 from plmcmc.kernels import Kernel, State
 from plmcmc.rng import Streams
 
@@ -31,7 +31,7 @@ class Reference:
         source = self._generator()
         times = max(1, count // self.rows)
         found = torch.cat([sample(self.flow, self.rows, source) for _ in range(times)])
-        return found[torch.isfinite(found).flatten(1).all(1)]
+        return found[finite_rows(found)]
 
     @cached_property
     def survey(self) -> Survey:

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import BrokenFlow, ContextualFlow, Flow, check_flow, sample
+from plmcmc.flows import BrokenFlow, ContextualFlow, Flow, check_flow, finite_rows, sample
 from plmcmc.flows.protocol import cooled
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def checked_contexts(flow: Flow | ContextualFlow, context: Any, data: Incomplete
     if contexts.ndim == 0 or len(contexts) != data.rows:
         shape = tuple(contexts.shape)
         raise DataError(f"context must have one row per row of x: {data.rows}, got shape {shape}")
-    wrong = (
-        ~torch.isfinite(contexts).flatten(1).all(1) if contexts.ndim > 1 else ~contexts.isfinite()
-    )
+    wrong = ~finite_rows(contexts)
     if bool(wrong.any()):
         raise DataError(f"context is NaN or infinite at row {int(wrong.nonzero()[0])}")
     return contexts

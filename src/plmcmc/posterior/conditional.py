@@ -87,7 +87,9 @@ def condition(
         True
     """
     flow = adapt(flow)
-    used = _compiled(lowered(flow, precision)) if compiled else lowered(flow, precision)
+    used = lowered(flow, precision)
+    if compiled:
+        used = _compiled(used)
     values, seen = checked(x, observed)
     where = home(flow)
     data = Incomplete.of(values, seen, noise, dtype=where.dtype, device=where.device)

@@ -21,7 +21,8 @@ from plmcmc.training.ascent import Ascent
 from plmcmc.training.epoch import TrainingError
 from plmcmc.training.fit import parameters_of
 from plmcmc.training.maximise import maximise
-from plmcmc.training.moments import found_again, moments_of
+from plmcmc.training.moments import moments_of
+from plmcmc.training.saved import fill
 from plmcmc.training.schedule import EMSchedule
 
 # Of the rows: if more never moved, training learns from where it began.
@@ -104,10 +105,7 @@ class CompletedEpoch:
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
-        with torch.no_grad():
-            for key, value in self.tensors().items():
-                value.copy_(tensors[key])
-        found_again(self.inner)
+        fill(self.tensors(), tensors, self.inner)
 
     def _drawn(self, epoch: int) -> Tensor:
         """Return every copy with its holes drawn from N(0, I)."""

@@ -14,7 +14,8 @@ from plmcmc.flows import Preprocessed, log_prob
 from plmcmc.rng import Streams
 from plmcmc.training.ascent import Ascent
 from plmcmc.training.maximise import maximise
-from plmcmc.training.moments import found_again, moments_of
+from plmcmc.training.moments import moments_of
+from plmcmc.training.saved import fill
 
 GRADIENT_CLIP = 10.0
 # Numbers in the held-out rows that are scored at once.
@@ -123,11 +124,7 @@ class Epoch:
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
-        own = self.tensors()
-        with torch.no_grad():
-            for key, value in own.items():
-                value.copy_(tensors[key])
-        found_again(self.inner)
+        fill(self.tensors(), tensors, self.inner)
 
     def _train(self, source: Generator, epoch: int) -> float:
         self.inner.train()

@@ -1,8 +1,8 @@
-"""What an optimizer remembers, as tensors that a checkpoint can save and fill; and what follows."""
+"""What an optimizer remembers, as tensors that a checkpoint can save and fill."""
 
 from __future__ import annotations
 
-from torch import Tensor, nn, zeros_like
+from torch import Tensor, zeros_like
 from torch.optim import Optimizer
 
 
@@ -21,12 +21,6 @@ def moments_of(optimizer: Optimizer) -> dict[str, Tensor]:
         for name, value in optimizer.state[parameter].items()
         if isinstance(value, Tensor)
     }
-
-
-def found_again(*modules: nn.Module) -> None:
-    """Let modules whose state was filled find again what hangs on it, as if it had been loaded."""
-    for module in modules:
-        module.load_state_dict(module.state_dict())
 
 
 def _make_up(optimizer: Optimizer, parameters: list[Tensor]) -> None:

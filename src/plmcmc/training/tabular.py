@@ -22,8 +22,9 @@ from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams
 from plmcmc.target import TableTarget
 from plmcmc.training.gaussian import Gaussian, precision_of
-from plmcmc.training.moments import found_again, moments_of
+from plmcmc.training.moments import moments_of
 from plmcmc.training.references import References
+from plmcmc.training.saved import fill
 from plmcmc.training.validation import WINDOW, Course, Hidden
 
 GRADIENT_CLIP = 10.0
@@ -194,10 +195,7 @@ class TableEM:
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
-        with torch.no_grad():
-            for key, value in self.tensors().items():
-                value.copy_(tensors[key])
-        found_again(self.flow, self.averaged, self.best)
+        fill(self.tensors(), tensors, self.flow, self.averaged, self.best)
 
     def _expect(self, state: EMState, source: Generator) -> tuple[EMState, Tensor, Tensor]:
         """Move some chains of every member a few steps; return where they are."""
