@@ -5,7 +5,7 @@
 
 `cifar`: a square of HOLE x HOLE pixels is missing from the middle; the paper's chains start at
 pixels copied from what is seen and walk in absolute coordinates. `faces`: the right half is
-missing; they start at samples of the flow at temperature 0.5 and walk in relative coordinates. Both
+missing; they start at samples of the flow at temperature .5 and walk in relative coordinates. Both
 perturb latents by .01, with an auxiliary of deviation .001 on a scale of 0 to 1, for 25,000
 proposals. The default sampler starts at samples of the flow. Written: pictures of what was missing,
 where chains began and ended, means and progressions, a figure of log p(y_M; x_O) over the run,
@@ -40,7 +40,6 @@ PERTURB, AUXILIARY = 0.01, 1e-3
 PASSES = (5_000, 10_000, 20_000)
 # States of the paper's chains that are kept, and those shown as a progression.
 KEPT, SHOWN = 50, 9
-REDUCED = 0.5
 # Temperature of the images that the flow draws itself.
 DRAWN = 0.7
 
@@ -111,7 +110,7 @@ def _paper(
     flow: Any, images: np.ndarray, observed: np.ndarray, options: Any, *, faces: bool
 ) -> dict:
     charted = flow if faces else Preprocessed(list(flow.chain), Absolute(flow.flow)).eval()
-    start = Unconditional(REDUCED) if faces else FromObserved()
+    start = Unconditional(options.start_temperature) if faces else FromObserved()
     data = Incomplete.of(images, observed, device=options.device)
     chains = options.paper_chains
     streams = Streams.of_rows(
@@ -278,6 +277,13 @@ def _arguments() -> argparse.Namespace:
     add("--draws", type=int, default=100, help="of the default; 0 leaves it out")
     add("--warmup", type=int, help="trajectories that the default tunes for")
     add("--tuning", type=json.loads, default={}, help="settings of a Warmup, as JSON")
+    add(
+        "--start-temperature",
+        type=float,
+        default=0.5,
+        help="of samples that the paper's chains of faces start at (%(default)s, the paper's; the "
+        "default sampler's start at 1)",
+    )
     add("--proposals", type=int, default=25_000, help="of the paper's kernel; 0 leaves it out")
     add("--calibration", type=int, default=0, help="images drawn from the flow to calibrate on")
     add("--device", default="cpu")

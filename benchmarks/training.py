@@ -4,10 +4,10 @@
     python benchmarks/training.py --width 60 --rows 2000
 
 Steps of 200 rows: launched one by one in float32 by torch's plain optimizer (what a straightforward
-port does), and as `fit_flow` (AdamW, clipped) and the paper (RMSprop) train, in each precision;
-and, in the same run, the limit: the bfloat16 matrix products of a step alone. With `--digits`:
-Monte Carlo EM at the paper's settings (60,000 digits, 60% missing): an epoch and an E-step of 2,000
-proposals are timed, and a cell (1,000 epochs, 19 E-steps) is worked out from them.
+port does), as `fit_flow` (AdamW, clipped) and the paper (RMSprop) train, in each precision,
+compiled or not; and, in the same run, the limit: the bfloat16 matrix products of a step alone. With
+`--digits`: Monte Carlo EM at the paper's settings (60,000 digits, 60% missing): an epoch and an
+E-step of 2,000 proposals are timed, and a cell (1,000 epochs, 19 E-steps) is worked out from them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,12 @@ def main() -> None:
     print(f"bfloat16 products alone: {limit:,.0f} steps/s")
     print(f"float32, one by one, RMSprop: {naive:,.0f} steps/s, {naive / limit:.3f} of the limit")
     for name, options in (("adamw", {"clip": 10.0}), ("rmsprop", {"momentum": 0.9})):
-        for precision in PRECISIONS:
-            found = _trained(name, precision, x, source, arguments, **options)
+        for precision, compiled in product(PRECISIONS, (False, True)):
+            settings = options | {"precision": precision, "compiled": compiled}
+            found = _trained(name, x, source, arguments, **settings)
             words = f"{found / naive:.2f} times that, {found / limit:.3f} of the limit"
-            print(f"{name}, {precision}: {found:,.0f} steps/s, {words}", flush=True)
+            also = ", compiled" if compiled else ""
+            print(f"{name}, {precision}{also}: {found:,.0f} steps/s, {words}", flush=True)
     if arguments.digits is not None:
         _cell(arguments)
 
@@ -69,17 +72,19 @@ def _naive(x: torch.Tensor, arguments: argparse.Namespace) -> float:
 
 def _trained(
     name: str,
-    precision: str,
     x: torch.Tensor,
     source: torch.Generator,
     arguments: argparse.Namespace,
+    *,
+    precision: str,
+    compiled: bool,
     clip: float | None = None,
     **options: Any,
 ) -> float:
     """Return steps a second of an epoch, as this package trains."""
     flow = _flow(arguments)
     optimizer = optimizer_of(name, list(flow.parameters()), 1e-5, **options)
-    ascent = Ascent(flow, optimizer, clip=clip, precision=precision)
+    ascent = Ascent(flow, optimizer, clip=clip, precision=precision, compiled=compiled)
     seconds = _timed(lambda: maximise(ascent, x, batch_size=BATCH, generator=source))
     return len(x) / BATCH / seconds
 
@@ -117,7 +122,8 @@ def _cell(arguments: argparse.Namespace) -> None:
     observed = Independent(0.6)(digits, 0)
     preset = paper_mnist()
     every = arguments.epochs
-    schedule = replace(preset.schedule, every=every, precision=arguments.precision)
+    settings = {"precision": arguments.precision, "compiled": arguments.compiled}
+    schedule = replace(preset.schedule, every=every, **settings)
 
     def seconds(epochs: int) -> float:
         flow = preset.flow(0).to(arguments.device)
@@ -129,7 +135,8 @@ def _cell(arguments: argparse.Namespace) -> None:
         _wait()
         return time.perf_counter() - began
 
-    # The first is to warm up. E-steps come after every so many epochs, but not after the last.
+    # The first compiles what others find. E-steps come after every so many epochs, but not after
+    # the last.
     seconds(1)
     one, few, more = seconds(1), seconds(every), seconds(every + 1)
     epoch = (few - one) / (every - 1)
@@ -170,6 +177,7 @@ def _arguments() -> argparse.Namespace:
     add("--digits", help="an IDX file of digits, for Monte Carlo EM")
     add("--epochs", type=int, default=10, help="of Monte Carlo EM that are timed (%(default)s)")
     add("--precision", default="bfloat16", help="of Monte Carlo EM (%(default)s)")
+    add("--compiled", action="store_true", help="compile its steps")
     add("--device", default="cpu")
     return parser.parse_args()
 

@@ -94,12 +94,17 @@ def test_samples_in_which_a_flow_overflows_are_no_data():
     with torch.no_grad():
         assert not bool(torch.isfinite(sample(overflowing, 2000, source)).all())
         drawn = _drawn(overflowing, 2000, source)
+        # The same rows once more, and which of them had been lost.
+        again = [torch.Generator().manual_seed(1) for _ in range(2)]
+        lost = ~torch.isfinite(sample(overflowing, 20_000, again[0])).all(1)
+        redrawn = _drawn(overflowing, 20_000, again[1])[lost][:, 0]
     assert bool(torch.isfinite(drawn).all())
     # An untrained flow's samples are its latents: normals, the first below 2, of which the mean is
     # -.0553 and the deviation .9415.
     first = drawn[:, 0]
     assert abs(float(first.mean()) + 0.0553) < 4 * 0.9415 / 2000**0.5
     assert abs(float(first.std()) - 0.9415) < 4 * 0.9415 / 4000**0.5
+    assert abs(float(redrawn.std()) - 0.9415) < 4 * 0.9415 / (2 * len(redrawn)) ** 0.5
     overflowing.limit = 1.0
     with pytest.raises(DataError, match=r"overflows in \d+ of 256 of its own samples"):
         calibrate(overflowing, Independent(0.5), random_state=0)

@@ -16,6 +16,7 @@ from flow_cases import shaken
 from plmcmc.flows import NICE, Compiled, RealNVP, compiled, lowered, while_sampling
 from plmcmc.posterior import methods
 from toys import quiet
+from tracing import tracing, without_a_compiler
 
 FLOWS = {
     "nice": lambda: NICE(5, width=8, depth=2, latent="logistic", random_state=0),
@@ -24,21 +25,9 @@ FLOWS = {
 
 
 @pytest.fixture
-def traced(monkeypatch):
-    """Trace instead of compiling; the list grows with every trace."""
-    traces = []
-
-    def backend(graph, inputs):
-        traces.append(graph)
-        return graph.forward
-
-    torch.compiler.reset()
-    own = torch.compile
-    monkeypatch.setattr(
-        compiled.torch, "compile", lambda work, dynamic: own(work, backend=backend, dynamic=dynamic)
-    )
-    yield traces
-    torch.compiler.reset()
+def traced():
+    with tracing() as traces:
+        yield traces
 
 
 def rows_of(count):
@@ -98,22 +87,31 @@ def test_copies_compile_their_own_weights(traced):
             assert not torch.equal(other.to_latent(x)[0], fast.to_latent(x)[0])
 
 
-def test_what_cannot_be_compiled_runs_as_it_is(monkeypatch):
-    def refuse(work, dynamic):
-        def fail(x):
-            raise RuntimeError("no C compiler was found")
-
-        return fail
-
-    monkeypatch.setattr(compiled.torch, "compile", refuse)
+def test_what_cannot_be_compiled_runs_as_it_is():
     flow = FLOWS["nice"]().eval()
-    fast, x = Compiled(flow), rows_of(4)
-    with torch.no_grad():
-        with pytest.warns(compiled.CompileWarning, match="no C compiler"):
+    x = rows_of(4)
+    with torch.no_grad(), without_a_compiler():
+        fast = Compiled(flow)
+        with pytest.warns(compiled.CompileWarning, match="to_latent.*no C compiler"):
             found = fast.to_latent(x)[0]
         assert torch.equal(found, flow.to_latent(x)[0])
         # Without another warning.
-        fast.to_data(x)
+        fast.to_latent(x)
+
+
+def test_too_little_memory_is_said():
+    with torch.no_grad(), without_a_compiler(torch.OutOfMemoryError):
+        fast = Compiled(FLOWS["nice"]().eval())
+        with pytest.raises(torch.OutOfMemoryError):
+            fast.to_latent(rows_of(4))
+
+
+def test_functions_of_one_code_are_compiled_each_for_itself(traced):
+    # Torch gives up after eight.
+    works = [compiled.Fused(compiled.with_own_code(lambda x, k=k: x + k), "") for k in range(12)]
+    for k, work in enumerate(works):
+        assert work(torch.ones(2)).tolist() == [1 + k, 1 + k]
+    assert len(traced) == len(works)
 
 
 def test_conditionals_may_be_compiled(traced):

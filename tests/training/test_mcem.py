@@ -29,6 +29,7 @@ from plmcmc.training.gaussian import expectation_maximisation
 from plmcmc.training.moments import moments_of
 from plmcmc.training.presets import TABLES
 from plmcmc.training.schedule import OPTIMIZERS
+from tracing import tracing
 
 MEAN = torch.tensor([10.0, -2.0, 0.0], dtype=torch.float64)
 SPREAD = torch.tensor([3.0, 0.5, 1.0], dtype=torch.float64)
@@ -280,6 +281,18 @@ def test_chains_and_networks_compute_in_the_precision_asked_for(monkeypatch):
     assert losses["bfloat16"][1] == pytest.approx(losses["float32"][1], abs=0.05)
     with pytest.raises(TrainingError, match=r"NICE, RealNVP\); got Linear"):
         MonteCarloEM(EMSchedule(precision="bfloat16")).fit(Linear(x.shape[1]), x)
+
+
+def test_steps_may_be_compiled():
+    x, losses = rows_with_holes(70), {}
+    for compiled in (False, True):
+        flow = NICE(x.shape[1], width=8, depth=1, random_state=0)
+        with warnings.catch_warnings(), tracing() as traces:
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            schedule = replace(SHORT, compiled=compiled)
+            losses[compiled] = MonteCarloEM(schedule).fit(flow, x, random_state=0).losses
+        assert bool(traces) == compiled
+    assert losses[True] == pytest.approx(losses[False], rel=1e-5)
 
 
 def test_what_cannot_be_trained_is_refused():

@@ -1,4 +1,4 @@
-"""A flow whose passes are compiled: what lies between its matrix products becomes few kernels.
+"""Work that torch compiles: what lies between matrix products becomes few kernels.
 
 Worth it for long runs on a GPU, where a pass of small batches is bound by how many kernels it has.
 """
@@ -20,6 +20,47 @@ class CompileWarning(UserWarning):
     """A flow could not be compiled, and runs as it is."""
 
 
+class Fused:
+    """A function as torch compiles it; where torch cannot, as it is.
+
+    Args:
+        work: the function.
+        what: it is, for a warning.
+        dynamic: whether it is compiled once for all numbers of rows.
+    """
+
+    def __init__(self, work: Callable[..., Any], what: str, *, dynamic: bool = False) -> None:
+        self.work, self.what = work, what
+        self.fast: Callable[..., Any] | None = torch.compile(work, dynamic=dynamic)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Return what the function does."""
+        if self.fast is not None:
+            try:
+                return self.fast(*inputs)
+            # Compilers fail before anything is run.
+            except RuntimeError as error:
+                if isinstance(error, torch.OutOfMemoryError):
+                    raise
+                self.fast = None
+                warnings.warn(
+                    f"{self.what} cannot be compiled, and runs as it is ({error!s:.200})",
+                    CompileWarning,
+                    stacklevel=2,
+                )
+        return self.work(*inputs)
+
+
+def with_own_code(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same function, for torch another one: it compiles none for many objects."""
+
+    def alone(*inputs: Any) -> Any:
+        return work(*inputs)
+
+    alone.__code__ = alone.__code__.replace()
+    return alone
+
+
 class Compiled(Wrapped):
     """The same flow; passes whose slopes nobody wants are compiled, once for all numbers of rows.
 
@@ -29,8 +70,7 @@ class Compiled(Wrapped):
 
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
-        self._fast: dict[str, Callable[[Tensor], Any]] = {}
-        self._possible = True
+        self._fast: dict[str, Fused] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies compile anew: what is compiled has the weights of this one."""
@@ -38,19 +78,8 @@ class Compiled(Wrapped):
 
     def _call(self, name: str, x: Tensor) -> Any:
         plain = getattr(self.flow, name)
-        if not self._possible or torch.is_grad_enabled() or has_tangent(x):
+        if torch.is_grad_enabled() or has_tangent(x):
             return plain(x)
         if name not in self._fast:
-            self._fast[name] = torch.compile(plain, dynamic=True)
-        try:
-            return self._fast[name](x)
-        except RuntimeError as error:
-            if isinstance(error, torch.OutOfMemoryError):
-                raise
-            self._possible = False
-            warnings.warn(
-                f"the flow cannot be compiled, and runs as it is ({error!s:.200})",
-                CompileWarning,
-                stacklevel=2,
-            )
-            return plain(x)
+            self._fast[name] = Fused(plain, f"the flow's {name}", dynamic=True)
+        return self._fast[name](x)

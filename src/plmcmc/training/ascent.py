@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +15,9 @@ from torch.optim import Optimizer
 from plmcmc.flows import Flow, captured, log_prob
 from plmcmc.flows.arithmetic import rounded_products
 from plmcmc.flows.captured import Replay
+from plmcmc.flows.compiled import Fused, with_own_code
+from plmcmc.training.shadows import Shadows
+from plmcmc.training.update import update_of
 
 # Steps that are run before one is captured: by then all that is allocated once is.
 FIRST = 3
@@ -34,6 +39,7 @@ class Ascent:
         clip: largest norm of a gradient.
         precision: that networks compute in (`"float32"`, `"tf32"`, `"bfloat16"`); weights stay as
             they are.
+        compiled: fuse what lies between matrix products, for batches of the first one's shape.
     """
 
     def __init__(
@@ -43,16 +49,30 @@ class Ascent:
         *,
         clip: float | None = None,
         precision: str = "float32",
+        compiled: bool = False,
     ) -> None:
-        self.flow, self.optimizer, self.clip, self.precision = flow, optimizer, clip, precision
+        self.flow: Any = flow
+        self.optimizer, self.precision = optimizer, precision
         self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self.capturable = all(group.get("capturable", False) for group in optimizer.param_groups)
+        self.shadows = Shadows(flow) if precision == "bfloat16" else None
+        self._working: Any = flow if self.shadows is None else self.shadows.flow
+        options = {"clip": clip, "shadows": self.shadows, "compiled": compiled}
+        self._update = update_of(optimizer, **options)
+        self._loss_of: Callable[[Tensor], Tensor] = self._loss
+        if compiled:
+            self._loss_of = Fused(with_own_code(self._loss), "the loss")
         self.replay: Replay | None = None
         # What a replay reads and writes, and how many batches of the first one's shape there were.
         self.batch: Tensor
         self.loss: Tensor
         self.shape: torch.Size | None = None
         self.taken = 0
+
+    def renew(self) -> None:
+        """Go on from the weights as they are: somebody else may have changed them."""
+        if self.shadows is not None:
+            self.shadows.renew()
 
     def __call__(self, batch: Tensor) -> Tensor:
         """Step once and return the loss: minus the mean log-likelihood, before the step."""
@@ -65,29 +85,35 @@ class Ascent:
             return self.loss.clone()
         self.shape = self.shape or batch.shape
         if batch.shape != self.shape:
-            return self._step(batch)
+            return self._step(batch, self._loss)
         self.taken += 1
         if self.capturable and self.taken == FIRST:
             return self._captured(batch)
-        return self._step(batch)
+        return self._step(batch, self._loss_of)
 
-    def _step(self, batch: Tensor) -> Tensor:
+    def _step(self, batch: Tensor, loss_of: Callable[[Tensor], Tensor]) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)
+        if self.shadows is not None:
+            self.shadows.begin(training=self.flow.training)
         with torch.enable_grad(), _products(self.precision):
             with _lower(self.precision, batch.device.type):
-                loss = -log_prob(self.flow, batch).mean()
+                loss = loss_of(batch)
             loss.backward()
-        if self.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
-        self.optimizer.step()
+        with torch.no_grad():
+            self._update()
         return loss.detach()
+
+    def _loss(self, batch: Tensor) -> Tensor:
+        return -log_prob(self._working, batch).mean()
 
     def _captured(self, batch: Tensor) -> Tensor:
         """Step once, and capture the step."""
-        loss = captured.rehearse(lambda: self._step(batch))
+        loss = captured.rehearse(lambda: self._step(batch, self._loss_of))
         self.batch = batch.clone()
         try:
-            (self.loss,), self.replay = captured.record(lambda: (self._step(self.batch),))
+            (self.loss,), self.replay = captured.record(
+                lambda: (self._step(self.batch, self._loss_of),)
+            )
         except RuntimeError as error:
             # A flow that waits for the device, or asks it something.
             self.capturable = False

@@ -64,8 +64,13 @@ class CompletedEpoch:
         self.flow, self.data, self.schedule, self.seed = flow, data, schedule, seed
         self.inner: Any = flow.flow if isinstance(flow, Preprocessed) else flow
         self.optimizer = schedule.optimizer_of(parameters_of(flow))
-        options = {"clip": schedule.clip, "precision": schedule.precision}
-        self.ascent = Ascent(self.inner, self.optimizer, **options)
+        self.ascent = Ascent(
+            self.inner,
+            self.optimizer,
+            clip=schedule.clip,
+            precision=schedule.precision,
+            compiled=schedule.compiled,
+        )
         self.range = observed_range(data)
         # Rows with nothing missing are their own completion.
         self.holed = (~data.observed).flatten(1).any(1).nonzero().flatten()

@@ -29,6 +29,7 @@ def maximise(
         noise: deviation of Gaussian noise added to the rows afresh, a regulariser.
         before: told before each step what share of the epoch is over.
     """
+    ascent.renew()
     order = torch.randperm(len(x), generator=generator, device=generator.device).to(x.device)
     total = torch.zeros((), dtype=torch.float64, device=x.device)
     for done, rows in enumerate(order.split(batch_size)):

@@ -31,6 +31,8 @@ class EMSchedule:
         clip: largest norm of a gradient; None for any.
         precision: that networks compute in, here and in chains: `"float32"`, or, faster on a GPU,
             `"tf32"` or `"bfloat16"`, for a `NICE` or `RealNVP`.
+        compiled: let torch compile the fitting's steps: faster on a GPU after a quarter of a
+            minute, for long trainings.
         method: what chains walk by. What of it is not given is tuned anew in every E-step.
         later: pairs of an epoch and the method of E-steps from the end of that epoch on.
         start: where the chains of every E-step begin; None goes on from the last completions, at
@@ -51,6 +53,7 @@ class EMSchedule:
     momentum: float = 0.0
     clip: float | None = None
     precision: str = "float32"
+    compiled: bool = False
     method: str | Method = field(default=methods.Metropolis())
     later: tuple[tuple[int, str | Method], ...] = ()
     start: Start | None = None
