@@ -45,7 +45,8 @@ class MiwaeImputer:
     Attributes:
         latent: Dimensions of the latents.
         width: Units of each hidden layer.
-        layers: Hidden layers of the encoder, and of the decoder.
+        layers: Hidden layers of the encoder, and of the decoder; the paper's three are counted with
+            the last, linear one.
         training_samples: Weighted latents of a row in training.
         samples: Weighted latents of a row to fill it.
         epochs: Passes over the table.
@@ -58,7 +59,7 @@ class MiwaeImputer:
 
     latent: int = 10
     width: int = 128
-    layers: int = 3
+    layers: int = 2
     training_samples: int = 20
     samples: int = 10_000
     epochs: int = 2000

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from plmcmc import __version__
 from plmcmc.cli.flow_options import add_fit_flow
 from plmcmc.cli.parser import Commands
+from plmcmc.cli.reproduce_options import add_reproduce
 from plmcmc.cli.table_options import add_fit, add_impute, add_info
 
 USAGE_ERROR = 2
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     add_fit(commands)
     add_info(commands)
     add_fit_flow(commands)
+    add_reproduce(commands)
     return parser
 
 

@@ -1,6 +1,6 @@
 """In: arrays with holes. Out: `Incomplete`, what was seen and where."""
 
-from plmcmc.data.images import load_images
+from plmcmc.data.images import load_images, load_labels
 from plmcmc.data.incomplete import DataError, Incomplete
 from plmcmc.data.marginals import Marginal, Regions
 from plmcmc.data.missingness import (
@@ -33,5 +33,6 @@ __all__ = [
     "Schema",
     "SquareObservation",
     "load_images",
+    "load_labels",
     "observed_moments",
 ]

@@ -52,6 +52,18 @@ def load_images(path: str | Path, *, first: int | None = None) -> Images:
     return np.ascontiguousarray(images)
 
 
+def load_labels(path: str | Path) -> NDArray[np.int64]:
+    """Return what images show, `(rows,)`, from an IDX file such as MNIST's.
+
+    Raises:
+        DataError: naming the file, and what is wrong with it.
+    """
+    labels = _idx(Path(path))
+    if labels.ndim != 1:
+        raise DataError(f"{path}: expected labels, one for each image; got shape {labels.shape}")
+    return labels.astype(np.int64)
+
+
 def _array(path: Path, first: int | None) -> Images:
     try:
         # Never pickled objects; mapped, so that a part is cheap.

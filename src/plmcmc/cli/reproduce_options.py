@@ -1,0 +1,74 @@
+"""The options of `plmcmc reproduce`, and what they say of themselves.
+
+Nothing heavy is imported here: help must answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from plmcmc.cli.parser import Commands, added
+from plmcmc.experiments.catalogue import CATALOGUE, SCALES
+
+
+def add_reproduce(commands: Commands) -> None:
+    """Add `plmcmc reproduce`."""
+    command = added(
+        commands,
+        "reproduce",
+        "run an experiment of the paper: its numbers, tables and figures",
+        "Run an experiment of the paper, and write its numbers (JSON lines), a table beside the "
+        "paper's, and figures. Every finished part is kept: stopped, the same command goes on; "
+        "run again, it only reports.",
+        "plmcmc reproduce --list",
+        "plmcmc reproduce table2 --scale smoke",
+        "plmcmc reproduce table2 --scale full --data DIR --device cuda",
+        "plmcmc reproduce table2 --scale full --data DIR --only breast",
+    )
+    add = command.add_argument
+    add("name", nargs="?", metavar="NAME", choices=[*CATALOGUE], help="see --list")
+    add("--list", action="store_true", help="name every experiment, and what it shows")
+    add(
+        "--scale",
+        choices=SCALES,
+        default="laptop",
+        help="smoke: seconds, on data that comes along; laptop: minutes to an hour on two cores; "
+        "full: the paper's settings, for a GPU (%(default)s)",
+    )
+    add(
+        "--data",
+        metavar="DIR",
+        help="directory of data sets: uci/*.csv, mnist/*.gz, cifar10/*.npy, faces64/*.zip",
+    )
+    add(
+        "-o",
+        "--output",
+        default="plmcmc-reproduce",
+        metavar="DIR",
+        help="where numbers, reports and trained flows go (%(default)s)",
+    )
+    add("--only", metavar="TEXT", help="run only parts whose name has this in it")
+    add("--device", default="cpu", help="where to work, such as cuda (%(default)s)")
+    command.set_defaults(command=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.list:
+        wide = max(map(len, CATALOGUE))
+        for name, entry in CATALOGUE.items():
+            print(f"{name:{wide}}  {entry.summary} (section {entry.section})")
+        return 0
+    if arguments.name is None:
+        raise ValueError("say which experiment: `plmcmc reproduce --list` names them")
+    from plmcmc.experiments.reproduce import reproduce
+
+    report = reproduce(
+        arguments.name,
+        arguments.scale,
+        output=arguments.output,
+        data=arguments.data,
+        device=arguments.device,
+        only=arguments.only,
+    )
+    print(f"\n{report}")
+    return 0

@@ -1,0 +1,115 @@
+"""What is kept of an experiment: a line for every finished part, and its arrays beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plmcmc.experiments.study import Found
+
+LINES, ARRAYS = "numbers.jsonl", "arrays"
+
+
+class LedgerError(ValueError):
+    """What is there cannot be gone on with."""
+
+
+class Ledger(Mapping[str, Found]):
+    """Parts that are done, in a directory that is theirs.
+
+    Args:
+        directory: where they are; made if it is not there.
+        settings: what their numbers depend on. Those of other settings are not mixed in.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, Any]) -> None:
+        self.directory = directory
+        self._numbers: dict[str, dict[str, Any]] = {}
+        directory.mkdir(parents=True, exist_ok=True)
+        self._path = directory / LINES
+        # As JSON has it: tuples come back as lists.
+        wanted = json.loads(json.dumps(settings))
+        if not self._path.exists() or not self._read(wanted):
+            self._append({"settings": wanted})
+
+    def _read(self, wanted: dict[str, Any]) -> bool:
+        """Read all lines; return whether there were any."""
+        content = self._path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            # Somebody was stopped while writing it: that part is run again.
+            os.truncate(self._path, len(whole))
+        lines = [self._line(number, text) for number, text in enumerate(whole.splitlines(), 1)]
+        if not lines:
+            return False
+        there = lines[0].get("settings")
+        if there != wanted:
+            raise LedgerError(
+                f"{self._path} has numbers of other settings ({_difference(there, wanted)}): "
+                f"choose another output, or remove {self.directory}"
+            )
+        self._numbers = {line["part"]: line["numbers"] for line in lines[1:]}
+        return True
+
+    def _line(self, number: int, text: bytes) -> dict[str, Any]:
+        try:
+            line = json.loads(text)
+        except ValueError as error:
+            raise LedgerError(f"{self._path}, line {number}: no JSON ({error})") from error
+        expected = {"settings"} if number == 1 else {"part", "numbers"}
+        if not isinstance(line, dict) or line.keys() != expected:
+            raise LedgerError(f"{self._path}, line {number}: expected {sorted(expected)}")
+        return line
+
+    def add(self, part: str, found: Found) -> None:
+        """Keep a part: its arrays first, so that whoever sees its line has them."""
+        if found.arrays:
+            path = self._arrays(part)
+            path.parent.mkdir(exist_ok=True)
+            half = path.with_suffix(".part")
+            with half.open("wb") as file:
+                np.savez_compressed(file, **found.arrays)
+            os.replace(half, path)
+        self._append({"part": part, "numbers": found.numbers})
+        self._numbers[part] = json.loads(json.dumps(found.numbers))
+
+    def _append(self, line: dict[str, Any]) -> None:
+        with self._path.open("ab") as file:
+            file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _arrays(self, part: str) -> Path:
+        # Of a name, not of its characters: they may be none of a file's.
+        return self.directory / ARRAYS / f"{sha256(part.encode()).hexdigest()[:16]}.npz"
+
+    def __getitem__(self, part: str) -> Found:
+        """Return what a part has found."""
+        numbers, path = self._numbers[part], self._arrays(part)
+        if not path.exists():
+            return Found(numbers)
+        with np.load(path, allow_pickle=False) as arrays:
+            return Found(numbers, dict(arrays))
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names of all parts that are there."""
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        """Return how many parts are there."""
+        return len(self._numbers)
+
+
+def _difference(there: Any, wanted: dict[str, Any]) -> str:
+    if not isinstance(there, dict):
+        return "unreadable"
+    names = [name for name in there.keys() | wanted.keys() if there.get(name) != wanted.get(name)]
+    first = min(names)
+    more = f", and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{first}: {there.get(first)!r} there, {wanted.get(first)!r} now{more}"

@@ -1,0 +1,96 @@
+"""What an experiment is: parts that are run one by one and kept, and a report of those there are.
+
+A part is one replication: it depends on nothing but its name and the settings, so that runs add up.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from numpy.typing import NDArray
+
+from plmcmc.data import DataError
+
+
+class Found(NamedTuple):
+    """What one part has found.
+
+    Attributes:
+        numbers: as JSON has them.
+        arrays: larger things: curves, pictures.
+    """
+
+    numbers: dict[str, Any]
+    arrays: dict[str, NDArray[Any]] = {}  # noqa: RUF012
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an experiment reads, works and writes.
+
+    Attributes:
+        output: directory of this experiment.
+        shared: directory of what experiments share: trained flows.
+        data: directory of data sets, if one was given.
+        device: where to compute.
+        progress: show bars; None does on a terminal.
+    """
+
+    output: Path
+    shared: Path
+    data: Path | None = None
+    device: str = "cpu"
+    progress: bool | None = None
+
+    def find(self, *names: str) -> Path:
+        """Return the first of some files that is there, relative to the directory of data.
+
+        Raises:
+            DataError: if none is.
+        """
+        if self.data is None:
+            raise DataError(
+                f"this scale reads {names[0]}: give --data a directory that has it, or choose "
+                f"--scale smoke, which needs none"
+            )
+        for name in names:
+            if (self.data / name).exists():
+                return self.data / name
+        raise DataError(f"expected {' or '.join(names)} in {self.data}; found neither")
+
+
+@dataclass(frozen=True)
+class Experiment(ABC):
+    """One table or figure of the paper; fields are its settings.
+
+    Fields marked `more()` say how much is done: numbers stay true when they change.
+    """
+
+    # Where the paper contradicts itself or is silent, and how it is read here.
+    readings: ClassVar[Sequence[str]] = ()
+
+    @abstractmethod
+    def parts(self) -> Sequence[str]:
+        """Return the names of all parts, in the order to run them."""
+
+    @abstractmethod
+    def run(self, part: str, place: Place) -> Found:
+        """Run one part."""
+
+    @abstractmethod
+    def report(self, found: Mapping[str, Found], place: Place) -> str:
+        """Return tables as Markdown, of the parts that are there; write figures beside them."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return what numbers depend on."""
+        counts = {f.name for f in self.__dataclass_fields__.values() if f.metadata.get("more")}
+        return {name: own for name, own in asdict(self).items() if name not in counts}
+
+
+def more(default: Any) -> Any:
+    """Return a field that says how many parts there are, which others do not depend on."""
+    return field(default=default, metadata={"more": True})

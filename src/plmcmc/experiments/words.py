@@ -1,0 +1,41 @@
+"""Numbers as the paper prints them, and tables of them as Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+
+def with_error(values: Iterable[float]) -> str:
+    """Return a mean with the standard error of its last digit in brackets, as the paper does.
+
+    Example:
+        >>> with_error([0.55, 0.58, 0.61]), with_error([0.5]), with_error([])
+        ('0.58(2)', '0.500', '')
+    """
+    given = np.array([own for own in values if math.isfinite(own)], dtype=np.float64)
+    if not len(given):
+        return ""
+    mean = float(given.mean())
+    if len(given) == 1:
+        return f"{mean:.3f}"
+    error = float(given.std(ddof=1)) / len(given) ** 0.5
+    # Four digits at most: equal values have no error.
+    digits = min(4, max(0, -math.floor(math.log10(error)))) if error > 0 else 4
+    last = round(error * 10**digits)
+    if last == 10:
+        digits, last = max(0, digits - 1), 1
+    return f"{mean:.{digits}f}({last})"
+
+
+def table(corner: str, columns: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """Return a table as Markdown; rows with nothing in them are left out."""
+    lines = [_row(corner, columns), "|" + "---|" * (len(columns) + 1)]
+    lines += [_row(name, cells) for name, cells in rows if any(cells)]
+    return "\n".join(lines) + "\n"
+
+
+def _row(name: str, cells: Sequence[str]) -> str:
+    return f"| {' | '.join([name, *cells])} |"
