@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from plmcmc.data import DataError, load_images
+from plmcmc.data import DataError, load_images, load_labels
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 GREY = np.random.default_rng(0).integers(0, 256, (5, 6, 4), np.uint8)
@@ -34,6 +34,15 @@ def test_arrays(array, tmp_path):
 def test_mnist_s_format(compress, tmp_path):
     found = load_images(idx(GREY, tmp_path / "digits", compress), first=3)
     np.testing.assert_array_equal(found[..., 0], GREY[:3])
+
+
+def test_labels(tmp_path):
+    labels = np.array([7, 2, 1, 0, 9], np.uint8)
+    found = load_labels(idx(labels, tmp_path / "labels"))
+    assert found.tolist() == labels.tolist()
+    assert found.dtype == np.int64
+    with pytest.raises(DataError, match=r"expected labels, one for each image; got shape \(5, 6"):
+        load_labels(idx(GREY, tmp_path / "digits"))
 
 
 @pytest.mark.parametrize("packed", [True, False])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from plmcmc.statistics import coverage, crps, nmse
+from plmcmc.statistics import coverage, crps, nmse, reconstruction_rmse
 
 TRUTH = np.array([[1.0, 10.0], [3.0, 10.0], [1.0, 20.0], [3.0, 20.0]])
 FILLED = np.array([[2.0, 10.0], [0.0, 5.0], [1.0, 20.0], [3.0, 30.0]])
@@ -147,3 +147,21 @@ class TestCoverage:
     def test_bad_input_is_refused(self, truth, low, high, message):
         with pytest.raises(ValueError, match=message):
             coverage(truth, low, high)
+
+
+class TestReconstructionError:
+    def test_it_is_the_mean_over_rows_of_their_own(self):
+        truth = np.zeros((3, 2, 2))
+        filled = np.array([[[3.0, 4.0], [9, 9]], [[1.0, 9], [9, 9]], [[9, 9], [9, 9]]])
+        missing = np.array(
+            [[[True, True], [False, False]], [[True, False], [False, False]], [[False] * 2] * 2]
+        )
+        # Rows: sqrt((9 + 16) / 2) and 1; the third has no holes.
+        assert reconstruction_rmse(truth, filled, missing) == pytest.approx((12.5**0.5 + 1) / 2)
+
+    def test_constant_pixels_are_no_matter(self):
+        assert reconstruction_rmse([[1.0], [1.0]], [[1.5], [1.0]], [[True], [True]]) == 0.25
+
+    def test_nothing_missing_is_refused(self):
+        with pytest.raises(ValueError, match="nothing is missing"):
+            reconstruction_rmse([[1.0]], [[1.0]], [[False]])

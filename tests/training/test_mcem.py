@@ -283,6 +283,20 @@ def test_chains_and_networks_compute_in_the_precision_asked_for(monkeypatch):
         MonteCarloEM(EMSchedule(precision="bfloat16")).fit(Linear(x.shape[1]), x)
 
 
+def test_noise_widens_what_is_learned():
+    x = rows_with_holes(200)
+    spreads = []
+    for noise in (0.0, 1.0):
+        fitted = MonteCarloEM(replace(CLOSE, epochs=60, noise=noise)).fit(
+            Linear(3), x, random_state=0
+        )
+        spreads.append(np.sqrt(np.diag(moments(fitted)[1])) / SPREAD.numpy())
+    # In whitened units the noise's variance is added to the data's; chains complete with it, too.
+    assert (spreads[1] > 1.3 * spreads[0]).all()
+    with pytest.raises(TrainingError, match="noise is a standard deviation"):
+        EMSchedule(noise=-1.0)
+
+
 def test_steps_may_be_compiled():
     x, losses = rows_with_holes(70), {}
     for compiled in (False, True):

@@ -6,6 +6,7 @@ Nothing heavy is imported here: help must answer at once.
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 
 from plmcmc.cli.parser import Commands, added
 from plmcmc.experiments.catalogue import CATALOGUE, SCALES
@@ -60,15 +61,17 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.name is None:
         raise ValueError("say which experiment: `plmcmc reproduce --list` names them")
+    from plmcmc.cli.threads import one_thread
     from plmcmc.experiments.reproduce import reproduce
 
-    report = reproduce(
-        arguments.name,
-        arguments.scale,
-        output=arguments.output,
-        data=arguments.data,
-        device=arguments.device,
-        only=arguments.only,
-    )
+    with one_thread() if arguments.scale == "smoke" else nullcontext():
+        report = reproduce(
+            arguments.name,
+            arguments.scale,
+            output=arguments.output,
+            data=arguments.data,
+            device=arguments.device,
+            only=arguments.only,
+        )
     print(f"\n{report}")
     return 0

@@ -20,7 +20,28 @@ class Entry(NamedTuple):
 
 
 CATALOGUE = {
+    "table1": Entry("table1", "5.1, E.1", "digits learned from and completed: RMSE and FID"),
     "table2": Entry("table2", "5.2, E.2", "tables learned from and filled with half missing: NMSE"),
+    "cifar": Entry("completion", "4.1, D.1", "images without their middle, completed with Glow"),
+    "celeba": Entry("completion", "4.2, D.2", "faces without a half, completed with Glow"),
+    "mnist": Entry("mnist", "4.3, D.3", "digits completed with a flow of whole digits"),
+    "training-progress": Entry(
+        "training_progress", "E.1", "training digits as imputed early and at the end"
+    ),
+    "efficiency-auxiliary": Entry(
+        "efficiency", "5.3, E.3", "RMSE and acceptance of chains: the auxiliary density's scale"
+    ),
+    "efficiency-perturbation": Entry(
+        "efficiency", "5.3, E.3", "RMSE and acceptance of chains: the perturbations' scale"
+    ),
+    "efficiency-no-resample": Entry(
+        "efficiency", "E.3", "RMSE and acceptance of chains: perturbations alone"
+    ),
+    "efficiency-resample": Entry(
+        "efficiency", "E.3", "RMSE and acceptance of chains: the fresh draws' scale"
+    ),
+    "decisions": Entry("decisions", "E.5", "decisions that a flat auxiliary would overturn"),
+    "proposal": Entry("proposal", "3.2, B", "one proposal, drawn in two dimensions"),
 }
 
 

@@ -74,7 +74,7 @@ class Ledger(Mapping[str, Found]):
             path.parent.mkdir(exist_ok=True)
             half = path.with_suffix(".part")
             with half.open("wb") as file:
-                np.savez_compressed(file, **found.arrays)
+                np.savez_compressed(file, **found.arrays)  # pyright: ignore[reportArgumentType]
             os.replace(half, path)
         self._append({"part": part, "numbers": found.numbers})
         self._numbers[part] = json.loads(json.dumps(found.numbers))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plmcmc.data import load_images, load_labels
+from plmcmc.data import DataError, load_images, load_labels
 from plmcmc.experiments.study import Place
 
 Pixels = NDArray[np.float32]
@@ -15,6 +15,8 @@ Table = NDArray[np.float64]
 
 # scikit-learn's digits of 8 x 8, as large as MNIST's: every pixel is nine, and a rim of two around.
 ENLARGED, RIM, LEVELS = 3, 2, 16
+# Of its photographs every fourth pixel, down and across.
+SHRUNK = 4
 # Tables that come with scikit-learn, and how many of their rows a smoke test takes.
 EMBEDDED, ROWS = ("wine", "diabetes"), 60
 
@@ -41,15 +43,56 @@ def mnist(place: Place) -> Digits:
     return Digits(_shares(train, 255), train_labels, _shares(test, 255), test_labels)
 
 
-def embedded_digits() -> Digits:
-    """Return scikit-learn's digits; a quarter is for tests."""
+def embedded_digits(*, large: bool = True) -> Digits:
+    """Return scikit-learn's digits, as large as MNIST's or as they are; a quarter is for tests."""
     from sklearn.datasets import load_digits
 
     found: Any = load_digits()
-    large = found.images.repeat(ENLARGED, 1).repeat(ENLARGED, 2)
-    shares = _shares(np.pad(large, ((0, 0), (RIM, RIM), (RIM, RIM)))[..., None], LEVELS)
+    shares = _shares(found.images[..., None], LEVELS)
+    shares = enlarged(shares) if large else shares
     labels, cut = found.target.astype(np.int64), len(shares) * 3 // 4
     return Digits(shares[:cut], labels[:cut], shares[cut:], labels[cut:])
+
+
+def cifar(place: Place, count: int) -> Pixels:
+    """Return the first test images of CIFAR-10, `(rows, 32, 32, 3)` of integers 0 to 255."""
+    return load_images(place.find("cifar10/test.npy", "test.npy"), first=count).astype(np.float32)
+
+
+def faces(place: Place, skip: int, count: int) -> Pixels:
+    """Return some faces, `(rows, 64, 64, 3)` of integers 0 to 255, after those to skip.
+
+    Raises:
+        DataError: if there are not so many.
+    """
+    folder = place.find("faces64")
+    path = next(iter(sorted(folder.glob("*.zip"))), folder)
+    images = load_images(path, first=skip + count)[skip:]
+    if len(images) < count:
+        raise DataError(f"{path}: expected {skip + count} pictures; got {skip + len(images)}")
+    return images.astype(np.float32)
+
+
+def embedded_photographs(count: int, side: int, seed: int = 0) -> Pixels:
+    """Return square patches of scikit-learn's two photographs, integers 0 to 255."""
+    from sklearn.datasets import load_sample_images
+
+    photographs: Any = load_sample_images()
+    source = np.random.default_rng(seed)
+    patches = []
+    for number in range(count):
+        large = photographs.images[number % len(photographs.images)]
+        # Smaller, so that a patch shows something.
+        image = large[SHRUNK // 2 :: SHRUNK, SHRUNK // 2 :: SHRUNK]
+        top, left = (source.integers(length - side + 1) for length in image.shape[:2])
+        patches.append(image[top : top + side, left : left + side])
+    return np.stack(patches).astype(np.float32)
+
+
+def enlarged(digits: Pixels) -> Pixels:
+    """Return digits of 8 x 8 as large as MNIST's."""
+    large = digits.repeat(ENLARGED, 1).repeat(ENLARGED, 2)
+    return np.pad(large, ((0, 0), (RIM, RIM), (RIM, RIM)))
 
 
 def uci(name: str, place: Place) -> Table:

@@ -48,6 +48,28 @@ def nmse(
     return float((sums[count > 0] / count[count > 0]).mean())
 
 
+def reconstruction_rmse(truth: ArrayLike, filled: ArrayLike, missing: ArrayLike) -> float:
+    """Return the mean over rows of each row's root mean squared error (the paper's Table 1).
+
+    Args:
+        truth: `(rows, *event)`.
+        filled: Same shape, the imputation; seen entries are not looked at.
+        missing: bool, same shape; True = was missing. Rows without holes are left out.
+
+    Raises:
+        ValueError: if shapes differ, nothing is missing, or a missing entry has no finite value.
+
+    Example:
+        >>> reconstruction_rmse([[1, 0], [3, 4]], [[1, 2], [9, 4]], [[0, 1], [1, 0]])
+        4.0
+    """
+    whole = _numbers(truth)
+    squares, holes = _squares(whole, _numbers(filled), missing, np.ones(whole.shape[1:]))
+    count = holes.sum(1)
+    sums = np.where(holes, squares, 0.0).sum(1)
+    return float(np.sqrt(sums[count > 0] / count[count > 0]).mean())
+
+
 def crps(truth: ArrayLike, draws: ArrayLike, *, fair: bool = False) -> NDArray[np.float64]:
     """Return each entry's continuous ranked probability score, 0 at best.
 

@@ -124,8 +124,8 @@ class CompletedEpoch:
         log_det = torch.zeros((), dtype=torch.float64)
         if isinstance(self.flow, Preprocessed):
             completed, log_det = self.flow.prepare(completed, source)
-        size = self.schedule.batch_size
-        loss = maximise(self.ascent, completed, batch_size=size, generator=source)
+        options = {"batch_size": self.schedule.batch_size, "noise": self.schedule.noise}
+        loss = maximise(self.ascent, completed, generator=source, **options)
         found = float(loss) - float(log_det.mean())
         if not math.isfinite(found):
             raise TrainingError(

@@ -90,8 +90,7 @@ def fit_flow(
         3
     """
     flow = _unconditional(flow)
-    if not 0 <= noise < math.inf:
-        raise TrainingError(f"noise is a standard deviation, 0 or more; got {noise}")
+    refuse_noise(noise)
     refuse_less_than_one(epochs=epochs, batch_size=batch_size, patience=patience)
     refuse_precision(precision)
     seed = resumed_seed(checkpoint, random_state)
@@ -139,6 +138,12 @@ def refuse_less_than_one(**numbers: int) -> None:
     for name, number in numbers.items():
         if number < 1:
             raise TrainingError(f"{name} must be at least 1; got {number}")
+
+
+def refuse_noise(noise: float) -> None:
+    """Refuse what is no standard deviation."""
+    if not 0 <= noise < math.inf:
+        raise TrainingError(f"noise is a standard deviation, 0 or more; got {noise}")
 
 
 def refuse_precision(precision: str) -> None:

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from plmcmc.chains import Start
 from plmcmc.posterior import Method, methods
 from plmcmc.training.epoch import TrainingError
-from plmcmc.training.fit import refuse_less_than_one, refuse_precision
+from plmcmc.training.fit import refuse_less_than_one, refuse_noise, refuse_precision
 from plmcmc.training.optimizers import OPTIMIZERS, optimizer_of
 
 
@@ -29,6 +29,8 @@ class EMSchedule:
         learning_rate: of the optimizer; constant.
         momentum: of RMSprop.
         clip: largest norm of a gradient; None for any.
+        noise: deviation of noise added to the completed rows afresh in every step, in whitened
+            units: smooths the flow, so that chains move.
         precision: that networks compute in, here and in chains: `"float32"`, or, faster on a GPU,
             `"tf32"` or `"bfloat16"`, for a `NICE` or `RealNVP`.
         compiled: let torch compile the fitting's steps: faster on a GPU after a quarter of a
@@ -52,6 +54,7 @@ class EMSchedule:
     learning_rate: float = 2e-3
     momentum: float = 0.0
     clip: float | None = None
+    noise: float = 0.0
     precision: str = "float32"
     compiled: bool = False
     method: str | Method = field(default=methods.Metropolis())
@@ -69,6 +72,7 @@ class EMSchedule:
                 f"optimizer must be one of {', '.join(OPTIMIZERS)}; got {self.optimizer!r}"
             )
         refuse_precision(self.precision)
+        refuse_noise(self.noise)
         if self.momentum != 0 and self.optimizer != "rmsprop":
             raise TrainingError(f"momentum is RMSprop's; {self.optimizer} takes none")
         if list(self.later) != sorted(self.later, key=lambda pair: pair[0]):

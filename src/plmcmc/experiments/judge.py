@@ -1,0 +1,91 @@
+"""How good completed digits are: reconstruction error, and the distance of a classifier's features.
+
+Distances of features (FID) are those of a LeNet trained here, not the one of the paper, nor of
+anybody else: numbers of different nets are not comparable, and nothing is rescaled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+
+from plmcmc.baselines import LeNet, fit_lenet, lenet_accuracy, lenet_features
+from plmcmc.experiments.sources import Digits, Pixels, enlarged
+from plmcmc.experiments.study import Place
+from plmcmc.statistics import (
+    FeatureMoments,
+    feature_moments,
+    frechet_distance,
+    reconstruction_rmse,
+)
+
+SIDE = 28
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges completions of one set of test digits.
+
+    Attributes:
+        network: the classifier.
+        truth: the test digits.
+        moments: of their features.
+        accuracy: of the classifier on them.
+    """
+
+    network: LeNet
+    truth: Pixels
+    moments: FeatureMoments
+    accuracy: float
+
+    @classmethod
+    def of(cls, digits: Digits, epochs: int, place: Place) -> Judge:
+        """Return a judge whose classifier is trained once, and kept."""
+        network = _classifier(digits, epochs, place)
+        features = lenet_features(network, _large(digits.test))
+        accuracy = lenet_accuracy(network, _large(digits.test), digits.test_labels)
+        return cls(network, digits.test, feature_moments(features), accuracy)
+
+    def scores(self, completed: NDArray, observed: NDArray[np.bool_]) -> dict[str, float]:
+        """Return RMSE and FID of completed digits."""
+        features = lenet_features(self.network, _large(completed.astype(np.float32)))
+        return {
+            "RMSE": reconstruction_rmse(self.truth, completed, ~observed),
+            "FID": frechet_distance(features, self.moments),
+        }
+
+
+def _classifier(digits: Digits, epochs: int, place: Place) -> LeNet:
+    path = _path(digits, epochs, place)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        network = fit_lenet(
+            _large(digits.train),
+            digits.train_labels,
+            epochs=epochs,
+            random_state=0,
+            device=place.device,
+            progress=place.progress,
+        )
+        half = path.with_suffix(".part")
+        save_file({key: own.cpu() for key, own in network.state_dict().items()}, half)
+        half.replace(path)
+    network = LeNet()
+    network.load_state_dict(load_file(path))
+    return network.to(torch.device(place.device)).eval().requires_grad_(False)
+
+
+def _large(digits: Pixels) -> Pixels:
+    """Return digits as a LeNet takes them."""
+    return digits if digits.shape[1] == SIDE else enlarged(digits)
+
+
+def _path(digits: Digits, epochs: int, place: Place) -> Path:
+    known = sha256(digits.train.tobytes() + digits.train_labels.tobytes()).hexdigest()
+    return place.shared / f"lenet-{epochs}-{known[:12]}.safetensors"

@@ -1,0 +1,114 @@
+"""Both tables of the paper, in small: every method has its numbers, and they are the same twice."""
+
+import numpy as np
+import pytest
+
+from plmcmc.experiments import experiment_of, reproduce, table2
+from plmcmc.experiments.fillers import FILLERS, Mean
+from plmcmc.experiments.judge import Judge
+from plmcmc.experiments.sources import embedded_digits, embedded_table, enlarged
+from plmcmc.experiments.study import Found, Place
+from plmcmc.experiments.table1 import CELLS, PAPER, mechanism_of
+from plmcmc.experiments.table2 import Filled, Table2, scores
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    """One place for both, as a user has it."""
+    return tmp_path_factory.mktemp("reproduce")
+
+
+@pytest.mark.parametrize("name", ["table1", "table2"])
+def test_a_smoke_run(name, output):
+    said = []
+    report = reproduce.reproduce(name, "smoke", output=output, progress=False, say=said.append)
+    experiment = experiment_of(name, "smoke")
+    for method in experiment.methods:
+        if any(method in part for part in experiment.parts()):
+            assert f"| {method}" in report
+    assert "nan" not in report
+    again = []
+    assert reproduce.reproduce(name, "smoke", output=output, say=again.append) == report
+    assert again[0].startswith(f"{name} (smoke): 0 of")
+
+
+def test_parts_are_the_same_twice(output, tmp_path):
+    place = Place(tmp_path, output / "shared", progress=False)
+    for name, part in (
+        ("table1", "I.M. 0.6, training 0, PL-MCMC"),
+        ("table2", "wine, mask 0, MIWAE"),
+    ):
+        one, two = (experiment_of(name, "smoke").run(part, place).numbers for _ in range(2))
+        for numbers in (one, two):
+            for key in [own for own in numbers if own.startswith("seconds")]:
+                del numbers[key]
+        assert one == two
+
+
+def test_masks_hide_what_they_say():
+    truth = embedded_digits(large=False).train[:200]
+    for cell in CELLS:
+        missing = 1 - mechanism_of(cell)(truth, 0).mean()
+        # Of 12,800 pixels; squares are whole pixels wide, and .9 of 8 x 8 leaves 2 or 3.
+        assert abs(missing - float(cell.split(" ")[1])) < 0.06, cell
+
+
+def test_the_judge_knows_the_truth_from_noise(output):
+    digits = embedded_digits(large=False)
+    judge = Judge.of(digits, 1, Place(output, output / "shared", progress=False))
+    observed = mechanism_of("I.M. 0.6")(digits.test, 0)
+    truth = judge.scores(digits.test, observed)
+    noise = np.random.default_rng(0).random(digits.test.shape, dtype=np.float32)
+    assert truth == {"RMSE": 0.0, "FID": pytest.approx(0.0, abs=1e-6)}
+    filled = judge.scores(np.where(observed, digits.test, noise), observed)
+    assert filled["FID"] > 10 * max(truth["FID"], 1e-6)
+    # Two independent values of one pixel differ by at most 1.
+    assert 0.2 < filled["RMSE"] < 1
+
+
+def test_means_are_of_what_is_seen(tmp_path):
+    digits = np.array([[[0.0, 1.0]], [[0.5, 0.0]], [[1.0, 0.5]]], dtype=np.float32)
+    observed = np.array([[[True, False]], [[True, True]], [[False, True]]])
+    filler = Mean(None, Place(tmp_path, tmp_path), 0, tmp_path / "x")
+    filler.fit(digits, observed)
+    ((_, found),) = filler.complete(digits, observed, 0)
+    np.testing.assert_allclose(found[2, 0, 0], 0.25)
+    np.testing.assert_allclose(found[0, 0, 1], 0.25)
+
+
+def test_enlarged_digits_are_digits():
+    small = embedded_digits(large=False).test[:3]
+    large = enlarged(small)
+    assert large.shape == (3, 28, 28)
+    np.testing.assert_array_equal(large[:, 3:-2:3, 3:-2:3], small)
+    np.testing.assert_array_equal(embedded_digits().test[:3], large)
+
+
+def test_scores_of_the_truth_and_of_means():
+    truth = embedded_table("wine")
+    missing = np.random.default_rng(0).random(truth.shape) < 0.5
+    draws = np.stack([truth, truth])
+    best = scores(truth, missing, Filled(truth, draws))
+    assert best["NMSE"] == best["NMSE, single"] == best["CRPS"] == 0
+    assert best["coverage of 90% intervals"] == 1
+    mean = scores(truth, missing, Filled(np.broadcast_to(truth.mean(0), truth.shape)))
+    # Half of the entries: four deviations of the mean of some 390 squares of kurtosis about 3.
+    assert abs(mean["NMSE per entry"] - 1) < 4 * (2 / missing.sum()) ** 0.5
+
+
+def test_ours_is_compared_with_the_best_of_the_others(tmp_path):
+    ours, theirs = (0.4, 0.5), {"mean": (1.0, 1.0), "Gaussian EM": (0.45, 0.51)}
+    found = {}
+    for mask in range(2):
+        found[f"wine, mask {mask}, plmcmc"] = Found({"NMSE": ours[mask], "seconds": 1})
+        for method, values in theirs.items():
+            found[f"wine, mask {mask}, {method}"] = Found({"NMSE": values[mask], "seconds": 1})
+    report = Table2(sets=("wine",), masks=2).report(found, Place(tmp_path, tmp_path))
+    assert "| -0.030 ± 0.020 (Gaussian EM) |" in report
+
+
+def test_the_paper_s_numbers_are_all_there():
+    assert set(PAPER) == set(CELLS)
+    assert all(len(row) == 8 for row in PAPER.values())
+    assert all(len(row) == len(table2.SETS) for row in table2.PAPER.values())
+    assert list(FILLERS) == ["mean", "PL-MCMC", "plmcmc", "MisGAN"]
