@@ -9,7 +9,8 @@ from plmcmc.experiments.judge import Judge
 from plmcmc.experiments.sources import embedded_digits, embedded_table, enlarged
 from plmcmc.experiments.study import Found, Place
 from plmcmc.experiments.table1 import CELLS, PAPER, mechanism_of
-from plmcmc.experiments.table2 import Filled, Table2, scores
+from plmcmc.experiments.table2 import Table2, scores
+from plmcmc.experiments.table_fillers import Filled
 
 
 @pytest.fixture(scope="module")

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plmcmc.baselines import ForestImputer, GaussianImputer, MeanImputer, MiwaeImputer
 from plmcmc.data import Independent
 from plmcmc.experiments.sources import EMBEDDED, Table, embedded_table, uci
 from plmcmc.experiments.study import Experiment, Found, Place, more
+from plmcmc.experiments.table_fillers import OURS, Filled, TableBudget, TableFiller
 from plmcmc.experiments.words import table, with_error
-from plmcmc.imputation import Effort, FlowImputer
-from plmcmc.posterior import condition
+from plmcmc.imputation import Effort
 from plmcmc.statistics import coverage, crps, nmse
-from plmcmc.training import MonteCarloEM, double, paper, undouble
-from plmcmc.training.presets import TABLES, Preset
+from plmcmc.training.presets import TABLES
 from plmcmc.training.tabular import TableTraining
 
 SETS = tuple(TABLES)
-# Draws that CRPS and coverage are taken of, and completed tables of miceforest with its rounds.
-DRAWS, MICE_TABLES, MICE_ROUNDS = 100, 25, 5
 # Mean and standard error, as printed: sets in the order of `SETS`.
 PAPER = {
     "PL-MCMC, single": ("1.12(5)", "0.46(2)", "1.22(4)", "1.22(3)", "1.45(3)", "1.67(5)"),
@@ -35,30 +31,16 @@ PAPER = {
     "missForest": ("0.74(3)", "0.31(1)", "0.67(2)", "0.74(3)", "0.81(1)", "1.18(3)"),
     "mean": ("0.99(1)", "1.00(3)", "1.00(1)", "1.00(2)", "1.01(1)", "0.96(6)"),
 }
-OURS = "plmcmc"
 # As they stand in tables: PL-MCMC has two rows.
 METHODS = ("PL-MCMC", OURS, "MIWAE", "missForest", "mean", "Gaussian EM", "miceforest")
 
 
-class Filled(NamedTuple):
-    """A table filled by one method, its draws if it has any, and what else it tells."""
-
-    table: Table
-    draws: Table | None = None
-    told: Mapping[str, float] = {}
-
-
 @dataclass(frozen=True)
 class Table2(Experiment):
-    """Settings of the table; None is the paper's own."""
+    """Settings of the table; defaults are the paper's."""
 
     rate: float = 0.5
-    epochs: int | None = None
-    proposals: int | None = None
-    chains: int | None = None
-    miwae_epochs: int = 2000
-    miwae_samples: int = 10_000
-    effort: str | Effort = "default"
+    budget: TableBudget = field(default=TableBudget())
     embedded: bool = False
     sets: Sequence[str] = more(SETS)
     methods: Sequence[str] = more(METHODS)
@@ -97,74 +79,11 @@ class Table2(Experiment):
         with warnings.catch_warnings():
             # Whether chains have converged is told, where it is looked at.
             warnings.simplefilter("ignore")
-            filled = self._fill(method, name, np.where(missing, np.nan, truth), seed, place)
+            holed = np.where(missing, np.nan, truth)
+            filled = TableFiller(self.budget, place)(method, name, holed, seed)
         seconds = round(time.perf_counter() - began, 1)
         numbers = scores(truth, missing, filled) | {"seconds": seconds}
         return Found(numbers | dict(filled.told))
-
-    def _fill(self, method: str, name: str, holed: Table, seed: int, place: Place) -> Filled:
-        if method == "PL-MCMC":
-            return self._plmcmc(name, holed, seed, place)
-        if method == OURS:
-            return self._ours(holed, seed, place)
-        if method == "MIWAE":
-            fitted = MiwaeImputer(
-                epochs=self.miwae_epochs,
-                samples=self.miwae_samples,
-                random_state=seed,
-                device=place.device,
-                progress=place.progress,
-            ).fit(holed)
-            return Filled(fitted.fill(holed), fitted.sample(holed, DRAWS, seed))
-        return BASELINES[method](holed, seed)
-
-    def _plmcmc(self, name: str, holed: Table, seed: int, place: Place) -> Filled:
-        """Train by Algorithm 2 and fill by Algorithm 1, at the paper's settings."""
-        preset = self._preset(name, holed)
-        rows = double(holed) if preset.doubled else holed
-        flow = preset.flow(seed).to(place.device)
-        fitted = MonteCarloEM(preset.schedule).fit(
-            flow, rows, random_state=seed, progress=place.progress
-        )
-        # In whitened units, as in training: the auxiliary's deviation is one of those.
-        whiten = fitted.flow.chain[0]
-        mean, scale = (part.double().cpu().numpy() for part in (whiten.mean, whiten.scale))
-        found = condition(fitted.flow.flow, (rows - mean) / scale).sample(
-            1,
-            chains=preset.draws,
-            warmup=0,
-            thin=preset.schedule.proposals,
-            method=preset.schedule.method,
-            start=preset.schedule.start,
-            random_state=seed,
-            progress=place.progress,
-        )
-        draws = found.values[:, 0] * scale + mean
-        draws = np.clip(draws, np.nanmin(rows, 0), np.nanmax(rows, 0))
-        draws = undouble(draws) if preset.doubled else draws
-        told = {"accepted in training": float(np.mean(fitted.acceptance))}
-        return Filled(draws.mean(0), draws, told)
-
-    def _preset(self, name: str, holed: Table) -> Preset:
-        """Return the paper's settings, or fewer of all; fewer epochs have as many E-steps."""
-        preset = paper(name) if name in TABLES else _preset_like(holed)
-        schedule, epochs = preset.schedule, self.epochs or preset.schedule.epochs
-        schedule = replace(
-            schedule,
-            epochs=epochs,
-            every=max(1, schedule.every * epochs // schedule.epochs),
-            proposals=self.proposals or schedule.proposals,
-        )
-        return replace(preset, schedule=schedule, draws=self.chains or preset.draws)
-
-    def _ours(self, holed: Table, seed: int, place: Place) -> Filled:
-        imputer = FlowImputer(
-            self.effort, random_state=seed, device=place.device, progress=place.progress
-        ).fit(holed)
-        filled = imputer.transform(holed)
-        seen = imputer.convergence_
-        told = {"share at R-hat under 1.1": float(seen.share)} if seen.checked else {}
-        return Filled(filled, imputer.sample(holed, DRAWS), told)
 
     def report(self, found: Mapping[str, Found], place: Place) -> str:
         """Return a table of each score, the paper's beside ours, and the distance to the best."""
@@ -256,39 +175,6 @@ def _single(truth: Table, missing: NDArray[np.bool_], draws: Table, by: Any) -> 
     return float(np.mean([nmse(truth, draw, missing, by=by) for draw in draws]))
 
 
-def _gaussian(holed: Table, seed: int) -> Filled:
-    return Filled(GaussianImputer().fill(holed), GaussianImputer().sample(holed, DRAWS, seed))
-
-
-def _mice(holed: Table, seed: int) -> Filled:
-    import miceforest  # pyright: ignore[reportMissingImports]
-    import pandas as pd
-
-    frame = pd.DataFrame(holed, columns=[f"c{place}" for place in range(holed.shape[1])])
-    drawn = []
-    for number in range(MICE_TABLES):
-        # One by one: it keeps every forest, and of 25 tables of 30 columns that is 20 GB.
-        kernel = miceforest.ImputationKernel(frame, random_state=MICE_TABLES * seed + number)
-        kernel.mice(MICE_ROUNDS)
-        drawn.append(kernel.complete_data().to_numpy())
-    return Filled(np.mean(drawn, 0), np.stack(drawn))
-
-
-BASELINES: dict[str, Callable[[Table, int], Filled]] = {
-    "missForest": lambda holed, seed: Filled(ForestImputer(random_state=seed).fill(holed)),
-    "mean": lambda holed, seed: Filled(MeanImputer().fill(holed)),
-    "Gaussian EM": _gaussian,
-    "miceforest": _mice,
-}
-
-
-def _preset_like(holed: Table) -> Preset:
-    """Return the paper's settings for a table that is not one of its own."""
-    preset = paper("concrete" if holed.shape[1] % 2 else "banknote")
-    features = holed.shape[1] * (2 if preset.doubled else 1)
-    return replace(preset, features=features)
-
-
 SMOKE = Effort(
     members=1,
     couplings=2,
@@ -306,17 +192,8 @@ def at(name: str, scale: str) -> Table2:
     if scale == "full":
         return Table2()
     if scale == "laptop":
-        return Table2(
-            epochs=100, proposals=500, miwae_epochs=200, miwae_samples=1000, effort="fast", masks=1
-        )
-    return Table2(
-        epochs=4,
-        proposals=5,
-        chains=3,
-        miwae_epochs=2,
-        miwae_samples=20,
-        effort=SMOKE,
-        embedded=True,
-        sets=EMBEDDED[:1],
-        masks=1,
-    )
+        fewer = {"epochs": 100, "proposals": 500, "miwae_epochs": 200, "miwae_samples": 1000}
+        return Table2(budget=TableBudget(**fewer, effort="fast"), masks=1)
+    fewer = {"epochs": 4, "proposals": 5, "chains": 3, "miwae_epochs": 2, "miwae_samples": 20}
+    budget = TableBudget(**fewer, effort=SMOKE)
+    return Table2(budget=budget, embedded=True, sets=EMBEDDED[:1], masks=1)
