@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from plmcmc import NICE, load
-from plmcmc.chains import Replayed
+from plmcmc.chains import Replayed, Whole
 from plmcmc.data import Incomplete
 from plmcmc.flows import Compiled, log_prob, lowered, record, rehearse, sample, while_sampling
 from plmcmc.flows.lowered import PRECISIONS
@@ -104,7 +104,8 @@ def _stepping(
     streams = Streams.of_blocks(
         0, "steps", blocks_of(chains, rows_of_a_block(x.device, 8 * PIXELS)), device=x.device
     )
-    stepper = Replayed(kernel) if replay and x.is_cuda else kernel
+    stepper = Whole(kernel) if isinstance(flow, Compiled) else kernel
+    stepper = Replayed(stepper) if replay and x.is_cuda else stepper
 
     def step() -> None:
         nonlocal state

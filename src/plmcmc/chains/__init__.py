@@ -12,6 +12,7 @@ from plmcmc.chains.record import Acceptance, Completions, Recorder, Schedule
 from plmcmc.chains.replayed import Replayed
 from plmcmc.chains.run import Stepper, run
 from plmcmc.chains.start import FromObserved, Given, NothingSeen, Start, Unconditional, start_of
+from plmcmc.chains.whole import Whole
 
 __all__ = [
     "Acceptance",
@@ -28,6 +29,7 @@ __all__ = [
     "Start",
     "Stepper",
     "Unconditional",
+    "Whole",
     "described",
     "fingerprint",
     "progress_bar",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
 from torch import Generator, Tensor, nn
 from torch.autograd import forward_ad
 
@@ -26,17 +27,22 @@ class Wrapped(nn.Module, ABC):
     def _call(self, name: str, x: Tensor) -> Any:
         """Return what the flow's method of this name says."""
 
+    def _pass(self, name: str, x: Tensor) -> Any:
+        # Whoever compiles more than this pass wants the flow itself.
+        alone = not torch.compiler.is_compiling()
+        return self._call(name, x) if alone else getattr(self.flow, name)(x)
+
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return what the flow does."""
-        return self._call("to_latent", x)
+        return self._pass("to_latent", x)
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return what the flow does."""
-        return self._call("to_data", z)
+        return self._pass("to_data", z)
 
     def latent_log_prob(self, z: Tensor) -> Tensor:
         """Return what the flow does."""
-        return self._call("latent_log_prob", z)
+        return self._pass("latent_log_prob", z)
 
     def latent_sample(self, rows: int, generator: Generator) -> Tensor:
         """Return what the flow does."""

@@ -21,6 +21,7 @@ from plmcmc.chains import (
     Replayed,
     Schedule,
     Start,
+    Whole,
     described,
     fingerprint,
     progress_bar,
@@ -28,7 +29,7 @@ from plmcmc.chains import (
     start_of,
 )
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import BrokenFlow, Captured
+from plmcmc.flows import BrokenFlow, Captured, Compiled
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.draws import Draws
@@ -123,11 +124,13 @@ class _Chunk:
         """Run the chains of these rows."""
         plan = self.plan
         batch = plan.conditional.batch(self.rows, plan.chains)
+        compiled = isinstance(batch.flow, Compiled)
         if self.rows.is_cuda:
             batch = batch._replace(flow=Captured(batch.flow))
         with torch.no_grad():
             kernel, state, passes = self._begin(batch)
-        stepper = Replayed(kernel) if self.rows.is_cuda else kernel
+        stepper = Whole(kernel) if compiled else kernel
+        stepper = Replayed(stepper) if self.rows.is_cuda else stepper
         acceptance = Acceptance(plan.schedule, batch.data.values)
         completions = Completions(plan.schedule, batch.data.values)
         run(
