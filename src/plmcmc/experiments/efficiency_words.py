@@ -1,0 +1,68 @@
+"""What the studies of efficiency say of themselves: where curves end, beside the paper's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plmcmc.experiments.study import Found
+from plmcmc.experiments.words import table, with_error
+
+SCORES = ("RMSE", "RMSE to the converged mean", "accepted, first tenth", "accepted, last tenth")
+COLUMNS = (*SCORES, "proposals", "passes", "seconds")
+# What the paper says of its figures; it prints no numbers.
+PAPER = {
+    "sigma_a": "The paper (5.3): PL-MCMC beats Gibbs even with a flat auxiliary density, also per "
+    "flow transformation; tighter ones are faster up to about 10^-1.5, and detrimental beyond; "
+    "10^-3 and 10^-6 closely overlap.",
+    "sigma_p": "The paper (5.3): larger perturbations converge faster at first, but may have "
+    "trouble in concentrated regions.",
+    "sigma_p alone": "The paper (E.3): perturbations alone at several scales, the default beside.",
+    "sigma_r": "The paper (E.3): fresh draws at several scales.",
+}
+
+
+def ends_of(curves: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Return where curves end, and how many proposals are accepted early and late."""
+    accepted = curves["acceptance"][1:]
+    tenth = max(1, len(accepted) // 10)
+    ends = (curves["RMSE"][-1], curves["RMSE to the converged mean"][-1])
+    shares = (accepted[:tenth].mean(), accepted[-tenth:].mean())
+    scores = zip(SCORES, (*ends, *shares), strict=True)
+    numbers: dict[str, Any] = {name: round(float(value), 5) for name, value in scores}
+    return numbers | {name: int(curves[name][-1]) for name in ("proposals", "passes")}
+
+
+def table_of(runs: Mapping[str, Sequence[Found]]) -> str:
+    """Return a line for every variant: means over replications, with their errors."""
+    rows = (
+        (name, [_cell(column, [run.numbers[column] for run in own]) for column in COLUMNS])
+        for name, own in runs.items()
+    )
+    return table("", COLUMNS, rows)
+
+
+def _cell(column: str, values: Sequence[float]) -> str:
+    return with_error(values) if column in SCORES else f"{np.mean(values):,.0f}"
+
+
+def told_of(converged: Found, taken: tuple[int, int], chains: int) -> str:
+    """Return what the converged mean is of, and how far it may be trusted.
+
+    Args:
+        converged: what was found of it.
+        taken: its chains, and the draws of each.
+        chains: that curves are means over.
+    """
+    own = converged.numbers
+    return (
+        f"The converged mean is of {taken[0]} chains of our default sampler with {taken[1]} draws "
+        f"each: R-hat {own['R-hat, median']} (median pixel), {own['R-hat, largest']} (largest), "
+        f"{own['share of pixels at R-hat 1.05 or less']:.1%} of the hidden pixels at 1.05 or less; "
+        f"{own['effective draws, least']:g} effective draws of the slowest. Its own RMSE to the "
+        f"digit is {own['RMSE']:.4f}; a mean of {chains} exact draws would be {own['noise']:.4f} "
+        f"from it.\n"
+    )
