@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from plmcmc.chains import Replayed, Start, progress_bar
 from plmcmc.flows import Captured, while_sampling
@@ -74,40 +75,45 @@ def follow(
         y = start(batch.flow, batch.data, streams("start"))
         kernel, state, spent = method.begin(batch, y, warmup, streams("warmup"))
         stepper = Replayed(kernel) if row.is_cuda else kernel
-        kept = _Kept(passes / moments, chains, spent, state.completion)
+        kept = _Kept(passes / moments, chains, state.completion)
+        kept.keep(0, spent, state.completion)
         steps, numbers, last = 0, streams("steps"), 0
         while spent + last <= passes or steps < least:
             state, info = stepper.step(state, numbers)
             # What the next step will cost, too.
             last = info.passes
             steps, spent = steps + 1, spent + last
-            kept.look(steps, spent, state.completion, info.accepted)
+            kept.count(info.accepted)
+            if kept.due(spent):
+                kept.keep(steps, spent, state.completion)
             report(min(spent, passes), f"{steps} proposals")
+        if steps > kept.lines[-1][0]:
+            kept.keep(steps, spent, state.completion)
     return kept.averages()
 
 
 class _Kept:
     """Moments far enough from one another, and what was accepted between them."""
 
-    def __init__(self, every: float, chains: int, passes: int, first: torch.Tensor) -> None:
+    def __init__(self, every: float, chains: int, like: Tensor) -> None:
         self.every, self.chains = every, chains
         self.lines: list[tuple[int, int, float]] = []
         self.means: list[NDArray[np.float64]] = []
-        self.accepted = torch.zeros((), dtype=torch.float64, device=first.device)
-        self._keep(0, passes, first, np.nan)
+        self.accepted = torch.zeros((), dtype=torch.float64, device=like.device)
 
-    def look(self, steps: int, passes: int, rows: torch.Tensor, accepted: torch.Tensor) -> None:
-        # Nothing here waits for a GPU until a moment is kept.
+    def count(self, accepted: Tensor) -> None:
+        # On the device: nothing waits for it until a moment is kept.
         self.accepted += accepted.sum()
-        before, spent, _ = self.lines[-1]
-        if passes - spent >= self.every:
-            share = float(self.accepted) / ((steps - before) * self.chains)
-            self._keep(steps, passes, rows, share)
-            self.accepted.zero_()
 
-    def _keep(self, steps: int, passes: int, rows: torch.Tensor, share: float) -> None:
-        self.lines.append((steps, passes, share))
+    def due(self, passes: int) -> bool:
+        return passes - self.lines[-1][1] >= self.every
+
+    def keep(self, steps: int, passes: int, rows: Tensor) -> None:
+        before = self.lines[-1][0] if self.lines else steps
+        tried = (steps - before) * self.chains
+        self.lines.append((steps, passes, float(self.accepted) / tried if tried else np.nan))
         self.means.append(rows.double().mean(0).cpu().numpy())
+        self.accepted.zero_()
 
     def averages(self) -> Averages:
         steps, passes, shares = (np.array(part) for part in zip(*self.lines, strict=True))
