@@ -1,0 +1,213 @@
+"""Images completed with Glow, in small: pictures are written, real faces are in none of them."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from plmcmc import kernels
+from plmcmc.chains import Unconditional
+from plmcmc.data import CentreSquare, DataError
+from plmcmc.experiments import experiment_of, reproduce
+from plmcmc.experiments.beginnings import first_completions
+from plmcmc.experiments.completion import PAPER, Completion
+from plmcmc.experiments.completion_numbers import numbers_of, rows_of
+from plmcmc.experiments.completion_report import reported
+from plmcmc.experiments.completion_task import patches, with_drawn
+from plmcmc.experiments.convergence import share_within, spent
+from plmcmc.experiments.glow_flow import tiny, trained_before
+from plmcmc.experiments.pictures import as_bytes
+from plmcmc.experiments.study import Found, Place
+from plmcmc.flows import NICE, save
+from plmcmc.posterior import ConvergenceWarning, Draws, condition
+from plmcmc.posterior.methods import Metropolis
+from plmcmc.target import NormalAuxiliary
+
+NAMES = ("cifar", "celeba")
+SHOWN = ("truth", "seen", "last", "mean", "progress")
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    """One place for both: they share the tiny flow."""
+    return tmp_path_factory.mktemp("reproduce")
+
+
+@pytest.fixture
+def place(output, tmp_path):
+    return Place(tmp_path, output / "shared", progress=False)
+
+
+def part_of(name):
+    """Return the name of the part that is Algorithm 1."""
+    return next(part for part in experiment_of(name, "smoke").parts() if part.endswith(PAPER))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_smoke_run(name, output):
+    report = reproduce.reproduce(
+        name, "smoke", output=output, progress=False, say=lambda words: None
+    )
+    own, experiment = output / f"{name}-smoke", experiment_of(name, "smoke")
+    for line in report.splitlines():
+        if line.startswith("!["):
+            assert (own / line.partition("(")[2].partition(")")[0]).stat().st_size > 1000
+    # Two grids a way, the completions of all, the trace; the samples.
+    ways, samples = len(experiment.ways), len(experiment.temperatures)
+    assert len(list(own.glob("*.png"))) == ways + 2 + samples
+    assert "nan" not in report
+    assert "different flows" not in report
+    # Nothing is left of what a part saved on its way.
+    assert not list(own.glob("*.checkpoint"))
+    again = []
+    assert reproduce.reproduce(name, "smoke", output=output, say=again.append) == report
+    assert again[0].startswith(f"{name} (smoke): 0 of")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_part_is_the_same_twice_and_goes_on_where_it_was_stopped(name, place, monkeypatch):
+    experiment, part = experiment_of(name, "smoke"), part_of(name)
+    steps, step, last = [], kernels.Metropolis.step, [100]
+
+    def counted(self, *args):
+        if len(steps) == last[0]:
+            raise KeyboardInterrupt
+        steps.append(1)
+        return step(self, *args)
+
+    monkeypatch.setattr(kernels.Metropolis, "step", counted)
+    straight = experiment.run(part, place)
+    assert len(steps) == experiment.proposals
+    assert experiment.run(part, place).numbers | {"seconds": 0} == straight.numbers | {"seconds": 0}
+    steps.clear()
+    last[0] = 9
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(part, place)
+    steps.clear()
+    resumed = experiment.run(part, place)
+    # Saved after the eighth of twelve.
+    assert len(steps) == 4
+    assert resumed.numbers | {"seconds": 0} == straight.numbers | {"seconds": 0}
+    for key, array in straight.arrays.items():
+        np.testing.assert_array_equal(resumed.arrays[key], array)
+
+
+def test_pictures_show_faces_that_the_flow_drew_and_no_other(place):
+    experiment = experiment_of("celeba", "smoke")
+    pictures = experiment.run(part_of("celeba"), place).arrays
+    real = patches(experiment.images)
+    drawn = with_drawn(real, tiny(place), experiment.drawn)[experiment.images :]
+    np.testing.assert_array_equal(pictures["truth"], as_bytes(drawn, 255))
+    # Chains change one half; the other would give a real one away.
+    half = real.shape[2] // 2
+
+    def shows_a_real_one(images):
+        left = images[..., :half, :].reshape(-1, 1, real.shape[1], half, 3)
+        return bool((left == as_bytes(real, 255)[:, :, :half]).all((2, 3, 4)).any())
+
+    assert not any(shows_a_real_one(pictures[key]) for key in SHOWN)
+    # Of CIFAR-10 the real ones are shown.
+    pictures = experiment_of("cifar", "smoke").run(part_of("cifar"), place).arrays
+    assert shows_a_real_one(pictures["truth"])
+
+
+def test_where_chains_begin_is_where_stuck_chains_stay(place):
+    flow = tiny(place)
+    x = patches(3)
+    posterior = condition(flow, x, CentreSquare(4)(x))
+    # No step of this size is ever accepted with such an auxiliary density.
+    method, start = Metropolis(1.0, None, NormalAuxiliary(1e-6)), Unconditional(0.5)
+    with pytest.warns(ConvergenceWarning):
+        draws = posterior.sample(
+            1, chains=2, warmup=0, method=method, start=start, random_state=3, progress=False
+        )
+    assert draws.acceptance.max() == 0
+    first = first_completions(posterior, method, start, 2, 3)
+    np.testing.assert_allclose(first, draws.values[:, 0], atol=1e-3)
+    other = first_completions(posterior, method, start, 2, 4)
+    assert np.abs(other - draws.values[:, 0]).max() > 1
+
+
+def test_a_flow_is_looked_for_in_two_places_and_else_the_command_is_told(place, tmp_path):
+    place = replace(place, shared=tmp_path / "shared", data=tmp_path)
+    with pytest.raises(DataError, match=r"(?s)flows/cifar; there is none.*plmcmc fit-flow .* -o /"):
+        trained_before("cifar", place)
+    save(NICE(4, random_state=0), tmp_path / "flows" / "cifar")
+    with pytest.raises(DataError, match="flows/cifar: expected a Glow of integers"):
+        trained_before("cifar", place)
+    save(tiny(place), tmp_path / "flows" / "faces")
+    found = trained_before("faces", place)
+    assert found.chain[0].levels == 256
+    # What experiments share comes first.
+    shutil.copytree(tmp_path / "flows" / "cifar", tmp_path / "shared" / "faces")
+    with pytest.raises(DataError, match="shared/faces: expected"):
+        trained_before("faces", place)
+
+
+def draws_of(values, passes=100, warmup_passes=0):
+    """Return draws `(chains, draws, rows, 1, 2, 1)`, the first pixel of which is seen."""
+    observed = np.zeros(values.shape[2:], bool)
+    observed[:, :, 0] = True
+    rate = np.full((values.shape[0], values.shape[2]), 0.25)
+    return Draws(values, observed, rate, passes, warmup_passes, True, "some", 0)
+
+
+def test_numbers_of_known_draws():
+    moving = torch.randn(4, 40, 2, 1, 2, 1, generator=torch.Generator().manual_seed(0)).numpy()
+    # The second image's chains stand still, 64 of 256 levels off.
+    moving[:, :, 1] = 64
+    truth = np.zeros((2, 1, 2, 1), np.float32)
+    draws = draws_of(moving)
+    numbers = numbers_of(draws, truth, 256)
+    assert numbers["acceptance"] == 0.25
+    assert numbers["share by image"] == [1.0, 0.0]
+    assert numbers["share at R-hat 1.1 or less"] == numbers["share that moved"] == 0.5
+    still = numbers_of(rows_of(draws, slice(1, 2)), truth[1:], 256)
+    assert still["RMSE of a completion"] == still["RMSE of the mean"] == 0.25
+    assert still["R-hat, median"] is None
+    json.dumps(numbers | still, allow_nan=False)
+
+
+def test_passes_are_spent_evenly_after_the_warm_up():
+    values = np.random.default_rng(0).normal(size=(4, 8, 1, 1, 2, 1))
+    draws = draws_of(values, passes=1000, warmup_passes=200)
+    assert spent(draws).tolist() == [300, 400, 500, 600, 700, 800, 900, 1000]
+    assert share_within(draws, 599) == 0
+    assert share_within(draws, 1000) == (draws.rhat()[~draws.observed] <= 1.1).mean()
+
+
+def test_progressions_are_at_the_paper_s_intervals():
+    values = np.zeros((1, 50, 1, 1, 2, 1))
+    steps, labels = Completion()._progression(draws_of(values), first=True)
+    assert labels[:2] == ["0", "3,000"]
+    assert labels[-2:] == ["24,000", "25,000"]
+    assert steps[0] == 5
+    assert steps[-1] == 49
+    faces = experiment_of("celeba", "full")
+    assert faces._progression(draws_of(values), first=True)[1] == [
+        f"{1000 * step:,}" for step in range(26)
+    ]
+
+
+def test_parts_of_other_flows_are_told(tmp_path):
+    one, two = ({"flow": name, "share that is finite": 1.0} for name in "ab")
+    pictures = {"samples": np.zeros((2, 4, 4, 3), np.uint8)}
+    found = {"samples, temperature 1": Found(one, pictures)}
+    assert "different" not in reported(found, tmp_path)
+    found["samples, temperature 0.5"] = Found(two, pictures)
+    assert "2 different flows" in reported(found, tmp_path)
+
+
+def test_full_is_the_paper_s():
+    cifar, faces = (experiment_of(name, "full") for name in NAMES)
+    for own in (cifar, faces):
+        assert own.proposals == 25_000
+        assert (own.perturb, own.auxiliary) == (0.01, 1e-3)
+    assert "hole 8, Algorithm 1" in cifar.parts()
+    assert "hole 16, Algorithm 1" in cifar.parts()
+    assert "right half, Algorithm 1" in faces.parts()
+    assert {"samples, temperature 0.5", "samples, temperature 1"} < {*faces.parts()}
+    assert "samples, temperature 1" in cifar.parts()

@@ -1,0 +1,132 @@
+"""Training digits as imputed early and late: the short training is the long one's beginning."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from plmcmc.data import Independent
+from plmcmc.experiments import experiment_of, reproduce
+from plmcmc.experiments.holed_digits_flow import FlowOfHoledDigits
+from plmcmc.experiments.sources import embedded_digits
+from plmcmc.experiments.study import Place
+from plmcmc.training import MonteCarloEM
+from plmcmc.training.completed import CompletedEpoch
+
+TRAINING = experiment_of("training-progress", "smoke").training
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path, tmp_path / "shared", progress=False)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return embedded_digits(large=False).train[:64]
+
+
+@pytest.fixture(scope="module")
+def observed(digits):
+    return Independent(0.6)(digits, 0)
+
+
+def test_a_smoke_run(tmp_path):
+    said, name = [], "training-progress"
+    report = reproduce.reproduce(name, "smoke", output=tmp_path, progress=False, say=said.append)
+    for own in ("I.M.-0.6", "P.M.-0.6", "training"):
+        assert (tmp_path / f"{name}-smoke" / f"{own}.png").stat().st_size > 1000
+        assert f"({own}.png)" in report
+    assert "| after epoch 6 |" in report
+    assert "nan" not in report
+    again = []
+    assert reproduce.reproduce(name, "smoke", output=tmp_path, say=again.append) == report
+    assert again[0].startswith(f"{name} (smoke): 0 of 4")
+
+
+def test_a_report_of_the_beginning_alone(tmp_path):
+    report = reproduce.reproduce(
+        "training-progress",
+        "smoke",
+        output=tmp_path,
+        only="first",
+        progress=False,
+        say=lambda words: None,
+    )
+    assert "2 of 4 parts" in report
+    assert "accepted" not in report
+
+
+def test_the_first_round_alone_is_the_long_training_s(digits, observed, place, monkeypatch):
+    """Completions after the first E-step are the same, whatever comes after it."""
+    rounds, expect = [], CompletedEpoch._expect
+
+    def watched(self, completed, epoch):
+        found = expect(self, completed, epoch)
+        rounds.append((epoch, found[0].clone()))
+        return found
+
+    monkeypatch.setattr(CompletedEpoch, "_expect", watched)
+    long = TRAINING.trained(digits, observed, place)
+    assert [epoch for epoch, _ in rounds] == [2, 4, 6]
+    short = TRAINING.first_round.trained(digits, observed, place)
+    (epoch, last), first = rounds[-1], rounds[0][1]
+    assert epoch == 2
+    assert torch.equal(last, first)
+    assert len(short.acceptance) == 1
+    assert short.acceptance[0] == long.acceptance[0]
+    np.testing.assert_array_equal(short.losses[:2], long.losses[:2])
+    # They are not the end's, nor another seed's.
+    assert not np.array_equal(short.completed, long.completed)
+    TRAINING.first_round.trained(digits, observed, place, seed=1)
+    assert not torch.equal(rounds[-1][1], first)
+
+
+def test_what_is_trained_is_kept_and_other_data_is_told_apart(digits, observed, place, monkeypatch):
+    one = TRAINING.trained(digits, observed, place)
+    np.testing.assert_array_equal(one.completed[observed.reshape(64, -1)], digits[observed])
+    monkeypatch.setattr(MonteCarloEM, "fit", lambda *_, **__: pytest.fail("trained again"))
+    two = TRAINING.trained(digits, observed, place)
+    for mine, theirs in zip(one[1:], two[1:], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    x = torch.as_tensor(one.completed)
+    assert torch.equal(one.flow.to_latent(x)[0], two.flow.to_latent(x)[0])
+    for other in ((digits[:, ::-1].copy(), observed), (digits, observed[:, ::-1].copy())):
+        with pytest.raises(BaseException, match="trained again"):
+            TRAINING.trained(*other, place)
+
+
+def test_training_goes_on_where_it_was_stopped(digits, observed, tmp_path, monkeypatch):
+    straight = TRAINING.trained(digits, observed, Place(tmp_path, tmp_path / "a", progress=False))
+    place, expect, epochs = (
+        Place(tmp_path, tmp_path / "b", progress=False),
+        CompletedEpoch._expect,
+        [],
+    )
+
+    def stopped(self, completed, epoch):
+        epochs.append(epoch)
+        if epochs == [2, 4, 6]:
+            raise KeyboardInterrupt
+        return expect(self, completed, epoch)
+
+    monkeypatch.setattr(CompletedEpoch, "_expect", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        TRAINING.trained(digits, observed, place)
+    resumed = TRAINING.trained(digits, observed, place)
+    assert epochs == [2, 4, 6, 6]
+    for mine, theirs in zip(straight[1:], resumed[1:], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert not list(place.shared.glob("*.checkpoint"))
+
+
+def test_full_is_the_paper_s():
+    full = experiment_of("training-progress", "full").training
+    assert replace(full, precision="float32", compiled=False) == FlowOfHoledDigits()
+    schedule = full.schedule
+    assert (schedule.epochs, schedule.every, schedule.proposals) == (1000, 50, 2000)
+    assert schedule.method.resample == 1.814
+    assert schedule.later[0][0] == 500
+    assert schedule.later[0][1].resample == 0.5
+    assert full.first_round.epochs == 51
