@@ -39,7 +39,8 @@ def add_reproduce(commands: Commands) -> None:
     add(
         "--data",
         metavar="DIR",
-        help="directory of data sets: uci/*.csv, mnist/*.gz, cifar10/*.npy, faces64/*.zip",
+        help="directory of data sets: uci/*.csv, mnist/*.gz, cifar10/*.npy, faces64/*.zip; and of "
+        "flows that fit-flow trained: flows/cifar, flows/faces",
     )
     add(
         "-o",
