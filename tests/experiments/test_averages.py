@@ -123,3 +123,16 @@ class TestAcceptance:
         tiny, huge = (followed(Metropolis(step, None, flat)).acceptance[1:] for step in (1e-6, 1e3))
         assert tiny.min() > 0.98
         assert huge.max() < 0.02
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", [Metropolis(0.5, 1.0, NormalAuxiliary(1.0)), GIBBS, Pullback()])
+def test_chains_on_a_gpu_come_to_the_conditional_mean(method):
+    """Where steps are recorded and replayed whole."""
+    chains = 2000
+    found = followed(method, flow=correlated().cuda(), chains=chains, passes=800, least=20)
+    mean, deviation = conditional_moments()
+    off = np.abs(found.means[-1, 1:] - mean) / (deviation / chains**0.5)
+    assert (off < DEVIATIONS).all()
+    assert 0 < found.acceptance[1:].mean() <= 1

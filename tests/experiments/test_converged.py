@@ -19,9 +19,7 @@ def place(tmp_path):
 def case(truth=(2.0, 0.0, 0.0)):
     """Three pixels of a Gaussian, the first seen; twice as large as whitened, and ten more."""
     observed = np.array([True, False, False])
-    return Case(
-        correlated(), np.full(3, 10.0), np.full(3, 2.0), np.full(3, 2.0), np.array(truth), observed
-    )
+    return Case(correlated(), np.full(3, 10.0), np.full(3, 2.0), np.array(truth), observed)
 
 
 def test_it_is_the_conditional_mean_in_pixels(place):

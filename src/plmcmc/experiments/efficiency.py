@@ -27,8 +27,6 @@ CONVERGED, GIBBS, OURS, DEFAULT = "converged mean", "Gibbs", "plmcmc", "default"
 ALONE = "sigma_p alone"
 # Below this deviation of the auxiliary, float32 cannot tell y_O from x_O.
 FINE = 1e-5
-# The deviation of Gibbs' proposals for pixels that never vary: a normal needs one.
-NARROW = 1e-3
 # Trajectories that ours makes at least, though its warm-up may have taken all passes.
 LEAST = 20
 PASSES = 2
@@ -78,7 +76,9 @@ class Efficiency(Experiment):
         "The acceptance rate is that of the proposals since the point before, over all chains.",
         "sigma_a is in whitened units, as in training; 10^-6 runs in float64.",
         "One Gibbs proposal redraws one hidden pixel, picked at random, from its normal of the "
-        "training set; pixels that never vary there, from one of deviation .001.",
+        "training set.",
+        "Pixels that never vary in the training set cannot be divided by their deviation: they are "
+        "only centred, and Gibbs proposes them with deviation 1.",
         "PL-MCMC starts at a sample of the flow, observed pixels not put in; Gibbs and plmcmc at "
         "the hidden pixels of the same sample.",
         "A gradient counts as two flow passes more, a forward-mode product as one: so plmcmc's "
@@ -170,9 +170,8 @@ class Efficiency(Experiment):
         if name == OURS:
             return Pullback()
         if name == GIBBS:
-            # In whitened units, where what varies has mean 0 and deviation 1.
-            scale = np.where(case.deviation > 0, 1.0, NARROW / case.scale)
-            return Gibbs(torch.zeros(len(scale)), torch.as_tensor(scale))
+            # The training set's mean and deviation, in whitened units.
+            return Gibbs(torch.zeros(len(case.mean)), torch.ones(len(case.mean)))
         return self.variants()[name]
 
     def report(self, found: Mapping[str, Found], place: Place) -> str:

@@ -47,9 +47,9 @@ def draw_curves(
                 if across == "passes" or name != "plmcmc":
                     _envelope(panel, own, across, kind, name, colours[name])
             _lines(panel, kind, converged)
-            panel.set(xlabel=words, ylabel=title, xlim=(0, None))
-            if across == "proposals":
-                panel.set_xlim(0, passes // 2)
+            panel.margins(x=0)
+            panel.set(xlabel=words, ylabel=title)
+            panel.set_xlim(0, passes // 2 if across == "proposals" else None)
             if kind == "RMSE to the converged mean":
                 _logarithmic(panel)
             else:

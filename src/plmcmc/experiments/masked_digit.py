@@ -24,7 +24,6 @@ class Case(NamedTuple):
         flow: the flow behind its whitening.
         mean: of each pixel.
         scale: what each pixel is divided by: its deviation, or 1 where it never varies.
-        deviation: of each pixel; 0 where it never varies.
         truth: the whole digit, pixels in [0, 1].
         observed: True = seen.
     """
@@ -32,7 +31,6 @@ class Case(NamedTuple):
     flow: Any
     mean: Numbers
     scale: Numbers
-    deviation: Numbers
     truth: Numbers
     observed: NDArray[np.bool_]
 
@@ -76,13 +74,11 @@ class MaskedDigit:
         trained: Any = self.flow.trained(train, place)
         whiten = trained.chain[0]
         mean, scale = (part.double().cpu().numpy() for part in (whiten.mean, whiten.scale))
-        varies = (train.min(0) < train.max(0)).reshape(-1)
         chosen = test[[self.digit]]
         return Case(
             trained.flow,
             mean,
             scale,
-            np.where(varies, scale, 0.0),
             chosen.reshape(-1).astype(np.float64),
             Checkerboard(self.block)(chosen).reshape(-1),
         )

@@ -94,7 +94,7 @@ class Proposal(Experiment):
         kernel = Metropolis(target, Perturb(self.perturb))
         streams = Streams.of_rows(self.drawn, "proposal", 1, device=place.device)
         with torch.no_grad():
-            state = kernel.init(home(flow).bring(torch.tensor([self.current])))
+            state = kernel.init(home(flow).bring(torch.tensor([self.current], dtype=torch.float64)))
             proposed, _ = kernel.propose(state, streams)
             stops = [taken_apart(target, own.position) for own in (state, proposed)]
             pictures = self._pictures(target)
