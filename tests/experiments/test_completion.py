@@ -131,6 +131,15 @@ def test_where_chains_begin_is_where_stuck_chains_stay(place):
     assert np.abs(other - draws.values[:, 0]).max() > 1
 
 
+def test_chains_move_from_samples_as_they_are_and_not_from_what_is_seen(place):
+    """With an auxiliary density as tight as the paper's, a chain at y_O = x_O stays there."""
+    tight = {"auxiliary": 1e-4, "proposals": 40, "drawn": 0}
+    cifar = replace(experiment_of("cifar", "smoke"), **tight)
+    assert cifar.run("hole 4, Algorithm 1", place).numbers["acceptance"] == 0
+    assert cifar.run("hole 4, equal starts", place).numbers["acceptance"] == 0
+    assert cifar.run("hole 4, sampled starts", place).numbers["acceptance"] > 0.1
+
+
 def test_a_flow_is_looked_for_in_two_places_and_else_the_command_is_told(place, tmp_path):
     place = replace(place, shared=tmp_path / "shared", data=tmp_path)
     with pytest.raises(DataError, match=r"(?s)flows/cifar; there is none.*plmcmc fit-flow .* -o /"):
