@@ -27,8 +27,7 @@ CONVERGED, GIBBS, OURS, DEFAULT = "converged mean", "Gibbs", "plmcmc", "default"
 ALONE = "sigma_p alone"
 # Below this deviation of the auxiliary, float32 cannot tell y_O from x_O.
 FINE = 1e-5
-# Trajectories that ours makes at least, though its warm-up may have taken all passes.
-LEAST = 20
+# Of one PL-MCMC proposal.
 PASSES = 2
 
 
@@ -47,6 +46,7 @@ class Efficiency(Experiment):
         auxiliary: sigma_a where it is not varied, in whitened units.
         moments: points of each curve.
         warmup: trajectories that our default tunes for; None leaves it to the sampler.
+        trajectories: that our default makes at least, though its warm-up may take all passes.
         scales: what is varied; None is infinite.
         replications: of every variant.
     """
@@ -61,6 +61,7 @@ class Efficiency(Experiment):
     auxiliary: float = 1e-3
     moments: int = 200
     warmup: int | None = None
+    trajectories: int = 20
     scales: Sequence[float | None] = more((None, 10**-1.5, 1e-3, 1e-6))
     replications: int = more(10)
 
@@ -162,7 +163,7 @@ class Efficiency(Experiment):
             start=Unconditional(projected=False),
             seed=seed,
             warmup=self.warmup if name == OURS else None,
-            least=LEAST if name == OURS else 0,
+            least=self.trajectories if name == OURS else 0,
             progress=place.progress,
         )
 
@@ -237,10 +238,11 @@ def at(name: str, scale: str) -> Efficiency:
         return replace(study, converged=Converged(20, 200), replications=3)
     return replace(
         study,
-        converged=Converged(4, 10, warmup=4),
+        converged=Converged(4, 6, warmup=4),
         proposals=20,
         chains=5,
         moments=10,
         warmup=4,
+        trajectories=4,
         replications=1,
     )

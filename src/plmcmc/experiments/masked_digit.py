@@ -96,4 +96,4 @@ def masked_digit(scale: str) -> MaskedDigit:
         return MaskedDigit()
     if scale == "laptop":
         return MaskedDigit(flow=FlowOfDigits(width=200, epochs=20))
-    return MaskedDigit(flow=FlowOfDigits(width=16, epochs=2), embedded=True, every=4)
+    return MaskedDigit(flow=FlowOfDigits(width=16, epochs=2), embedded=True, every=5)
