@@ -11,13 +11,13 @@ from plmcmc.flows import compiled
 
 
 @contextmanager
-def tracing() -> Iterator[list]:
+def tracing(own_backend=None) -> Iterator[list]:
     """Trace instead of compiling; the list grows with every trace."""
     traces = []
 
     def backend(graph, inputs):
         traces.append(graph)
-        return graph.forward
+        return graph.forward if own_backend is None else own_backend(graph, inputs)
 
     torch.compiler.reset()
     own = torch.compile

@@ -20,7 +20,9 @@ from library_flows import (
     settled,
 )
 from plmcmc.adapters import adapt
+from plmcmc.adapters.distributions import TransformedFlow
 from plmcmc.flows import BrokenFlow, ContextualFlow, Flow, check_flow, home, log_prob
+from toys import quiet
 
 ROWS, CONTEXT = 10, 2
 
@@ -232,6 +234,50 @@ def test_outside_the_support_of_the_base_the_density_is_zero():
     assert log_prob(flow, torch.tensor([[1.0, 1.0], [1.0, 3.0]])).tolist()[1] == -torch.inf
 
 
+def test_outside_the_values_of_a_transform_the_density_is_zero():
+    dist = torch.distributions
+    normal = dist.Normal(torch.zeros(2), 3 * torch.ones(2))
+    flow = adapt(dist.TransformedDistribution(normal, [dist.SigmoidTransform()]))
+    x = torch.tensor([[0.5, 0.9], [0.5, 1.1], [-0.1, 0.5], [0.5, 0.5]])
+    assert torch.isinf(log_prob(flow, x)).tolist() == [False, True, True, False]
+    with quiet():
+        posterior = plmcmc.condition(flow, torch.tensor([[0.5, torch.nan]] * 8))
+        found = posterior.sample(100, method="gibbs", thin=10, random_state=0)
+    draws = found.values[..., 1]
+    assert draws.min() >= 0
+    assert draws.max() <= 1
+    # The second entry is independent of the first: P(x > .95) = P(3 N > log 19) = .163.
+    effective = float(found.ess()[:, 1].sum())
+    assert effective > 200
+    assert abs((draws > 0.95).mean() - 0.1632) < 4 * (0.163 * 0.837 / effective) ** 0.5
+
+
+@needs("pyro")
+def test_terms_of_all_rows_at_once_are_of_every_row():
+    import pyro.distributions as pd
+
+    for features in (ROWS, 3):
+        layer = pd.transforms.batchnorm(features)
+        layer.moving_variance.fill_(4.0)
+        base = pd.Normal(torch.zeros(features), torch.ones(features)).to_event(1)
+        flow = adapt(pd.TransformedDistribution(base, [layer.eval()]))
+        x = torch.randn(ROWS, features, generator=torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            log_det = flow.to_latent(x)[1]
+        jacobian = torch.func.jacrev(flow.to_latent, has_aux=True)(x[:1])[0]
+        expected = jacobian.detach().reshape(features, features).slogdet()[1]
+        torch.testing.assert_close(log_det, expected.expand(ROWS), rtol=1e-4, atol=1e-4)
+
+
+@needs("nflows")
+def test_a_flow_that_waits_for_a_batch_is_not_given_one():
+    flow = seeded(nflows_waiting).eval()
+    adapt(flow)
+    layer = flow._transform._transforms[0]
+    assert not layer.initialized
+    assert not layer.log_scale.detach().any()
+
+
 @needs("nflows")
 def test_rows_outside_a_splines_domain_are_nan_and_the_others_are_not():
     from nflows import distributions, transforms
@@ -251,6 +297,21 @@ def test_rows_outside_a_splines_domain_are_nan_and_the_others_are_not():
 
 
 # What cannot be adapted ------------------------------------------------------------------------
+
+
+def torch_simplex():
+    dist = torch.distributions
+    normal = dist.Normal(torch.zeros(3), torch.ones(3))
+    return dist.TransformedDistribution(normal, [dist.StickBreakingTransform()])
+
+
+def nflows_waiting():
+    from nflows import distributions, transforms
+    from nflows.flows import Flow as NflowsOwn
+
+    layers = [transforms.ActNorm(FEATURES), *nflows_layers("affine")]
+    both = transforms.CompositeTransform(layers)
+    return NflowsOwn(both, distributions.StandardNormal([FEATURES])).train()
 
 
 def zuko_estimated():
@@ -417,6 +478,16 @@ REFUSED = {
     ),
     "pyro, batch norm": (lambda: pyro_with("batchnorm"), {}, r"\(BatchNorm\) is in train mode"),
     "torch, no bijection": (torch_folded, {}, r"AbsTransform is no bijection"),
+    "torch, other dimensions": (
+        torch_simplex,
+        {},
+        r"maps 3 latents to 4 values: its rows fill no space",
+    ),
+    "nflows, uninitialised": (
+        nflows_waiting,
+        {},
+        r"\(ActNorm\) takes its weights from the first batch .* or call eval\(\) on it",
+    ),
     "flowjax, planar": (flowjax_planar, {}, r"Transformed cannot map latents to data"),
 }
 
@@ -477,3 +548,10 @@ def test_pixels_are_rows_of_their_own_shape():
     x = rows_of(flow, 3)
     assert x.shape == (3, *PIXELS)
     assert flow.to_latent(x)[0].shape == (3, 16)
+
+
+def test_the_contract_counts_latents():
+    simplex = TransformedFlow(torch_simplex())
+    x = simplex.to_data(simplex.latent_sample(5, torch.Generator().manual_seed(0)))[0]
+    with pytest.raises(BrokenFlow, match="3 latents for 4 values"):
+        check_flow(simplex, x)

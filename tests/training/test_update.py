@@ -43,6 +43,67 @@ def test_compiled_updates_are_torch_s_own_steps(name, options, used):
     assert torch.equal(expected[5:], torch.ones(3)) == (used == 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "precision", "clip"),
+    [
+        ("rmsprop", {"momentum": 0.9}, "bfloat16", None),
+        ("rmsprop", {"momentum": 0.9, "weight_decay": 0.1}, "bfloat16", None),
+        ("rmsprop", {"weight_decay": 0.1}, "float32", None),
+        ("rmsprop", {"momentum": 0.9}, "bfloat16", 0.5),
+        ("adamw", {"weight_decay": 0.1}, "bfloat16", 0.5),
+        ("adamax", {}, "float32", None),
+    ],
+)
+def test_compiled_steps_lead_where_others_do(name, options, precision, clip):
+    ends = []
+    for compiled in (False, True):
+        flow = flow_of(NICE)
+        optimizer = optimizer_of(name, list(flow.parameters()), 0.01, **options)
+        with tracing():
+            own = Ascent(flow, optimizer, clip=clip, precision=precision, compiled=compiled)
+            for batch in batches():
+                own(batch)
+        ends.append(nn.utils.parameters_to_vector(flow.parameters()).detach())
+    torch.testing.assert_close(*ends, rtol=0, atol=1e-4)
+    # All of them have moved, by more than that.
+    start = nn.utils.parameters_to_vector(flow_of(NICE).parameters()).detach()
+    assert float((ends[0] - start).abs().mean()) > 5e-3
+
+
+def test_updates_that_are_none_of_the_paper_s_are_torch_s_own():
+    def ends(compiled):
+        weights = [nn.Parameter(torch.linspace(-1, 1, 5)), nn.Parameter(torch.ones(3))]
+        groups = [{"params": [weights[0]]}, {"params": [weights[1]], "lr": 0.5}]
+        for optimizer in (
+            torch.optim.RMSprop(groups, lr=0.1),
+            torch.optim.RMSprop(weights, lr=0.1, centered=True),
+        ):
+            update = update_of(optimizer, compiled=compiled)
+            for number in range(STEPS):
+                for weight in weights:
+                    weight.grad = weight.detach() ** 2 + number
+                with torch.no_grad():
+                    update()
+        return torch.cat([weight.detach() for weight in weights])
+
+    with tracing():
+        found = ends(compiled=True)
+    torch.testing.assert_close(found, ends(compiled=False))
+
+
+def test_an_update_that_cannot_be_compiled_in_part_is_not_run_twice():
+    def backend(graph, inputs):
+        if "copy_" in graph.code:
+            raise RuntimeError("no such kernel")
+        return graph.forward
+
+    flow = flow_of(NICE)
+    optimizer = optimizer_of("adamax", list(flow.parameters()), 0.01)
+    with tracing(backend), pytest.warns(CompileWarning, match="the update"):
+        Ascent(flow, optimizer, precision="bfloat16", compiled=True)(batches()[0])
+    assert {float(own["step"]) for own in optimizer.state.values()} == {1.0}
+
+
 def test_the_paper_s_optimizer_is_compiled_whole():
     with tracing() as traces:
         flow = flow_of(NICE)
@@ -141,7 +202,8 @@ def test_copies_follow_weights_that_others_change():
 
 def test_all_but_conditioners_is_shared():
     flow = flow_of(NICE)
-    shadows = Shadows(flow)
+    shadows = Shadows.of(flow)
+    assert shadows is not None
     assert shadows.flow.log_scale is flow.log_scale
     assert {weight.dtype for weight in shadows.flow.shifts.parameters()} == {torch.bfloat16}
     assert {weight.dtype for weight in flow.parameters()} == {torch.float32}
@@ -149,9 +211,24 @@ def test_all_but_conditioners_is_shared():
     assert all(one is other for one, other in buffers)
 
 
-def test_flows_of_others_have_no_copies():
-    flow = nn.Sequential(nn.Linear(3, 3))
-    assert Shadows(flow).learned == []
+@pytest.mark.parametrize(
+    "flow",
+    [nn.Sequential(nn.Linear(3, 3)), flow_of(NICE).double(), flow_of(NICE).requires_grad_(False)],
+)
+def test_flows_without_weights_to_copy_are_not_copied(flow):
+    assert Shadows.of(flow) is None
+
+
+def test_frozen_layers_stay_as_they_are():
+    flow = flow_of(NICE)
+    flow.shifts[0].requires_grad_(False)
+    before = [weight.clone() for weight in flow.shifts[0].parameters()]
+    learned = [weight for weight in flow.parameters() if weight.requires_grad]
+    own = Ascent(flow, optimizer_of("adamw", learned, 0.01), precision="bfloat16")
+    for batch in batches():
+        own(batch)
+    assert all(map(torch.equal, flow.shifts[0].parameters(), before))
+    assert not torch.equal(flow.shifts[1][0].weight, flow_of(NICE).shifts[1][0].weight)
 
 
 def test_copies_are_in_the_mode_of_the_flow():

@@ -47,7 +47,9 @@ class TransformedFlow(nn.Module):
         x, log_det = x.view_as(x), x.new_zeros(len(x))
         for transform in reversed(self._distribution(len(x)).transforms):
             z = transform.inv(x)
-            log_det = log_det - per_row(transform.log_abs_det_jacobian(z, x), rows)
+            log_det = log_det - _log_det(transform, z, x, rows)
+            # Inverses clamp: what no latent leads to would seem to have a density.
+            log_det = torch.where(_within(transform, x), log_det, -torch.inf)
             x = z
         return x, log_det
 
@@ -57,7 +59,7 @@ class TransformedFlow(nn.Module):
         z, log_det = z.view_as(z), z.new_zeros(len(z))
         for transform in self._distribution(len(z)).transforms:
             x = transform(z)
-            log_det = log_det + per_row(transform.log_abs_det_jacobian(z, x), rows)
+            log_det = log_det + _log_det(transform, z, x, rows)
             z = x
         return z, log_det
 
@@ -89,6 +91,24 @@ def bridge(distribution: Any) -> TransformedFlow | Family:
         return Family(adapted)
     refuse_one_way(adapted, type(distribution).__name__)
     return adapted
+
+
+def _log_det(transform: Any, z: Tensor, x: Tensor, rows: Tensor) -> Tensor:
+    """Return `log |det dx/dz|`, `(rows,)`."""
+    terms = torch.as_tensor(transform.log_abs_det_jacobian(z, x), device=z.device)
+    domain = getattr(transform, "domain", None)
+    if domain is not None:
+        # One term for all rows may be handed over: it says itself over how many axes it is.
+        terms = terms.expand(z.shape[: z.ndim - domain.event_dim])
+    return per_row(terms, rows)
+
+
+def _within(transform: Any, x: Tensor) -> Tensor:
+    """Return which rows a transform can lead to."""
+    codomain = getattr(transform, "codomain", None)
+    if codomain is None:
+        return torch.ones(len(x), dtype=torch.bool, device=x.device)
+    return codomain.check(x).reshape(len(x), -1).all(1)
 
 
 def _modules(transform: Any) -> Iterator[nn.Module]:

@@ -10,6 +10,8 @@ from plmcmc.flows import BrokenFlow, Flow, home
 # Buffers and attributes by which libraries say that a layer takes its weights from the first batch
 # it sees: the value that says so.
 _WAITING = {"data_dep_init_done": False, "init_on_next_batch": True}
+# The same, of layers that do so in train mode only.
+_WAITING_IN_TRAINING = {"initialized": False}
 # Far less than an estimate scatters, far more than a GPU's sums do.
 _ALIKE = 1e-4
 
@@ -23,11 +25,13 @@ def refuse_moving_layers(flow: nn.Module) -> None:
                 f"{where} is in train mode, where its answer depends on the batch or on chance: "
                 f"call eval() on the flow first"
             )
-        for attribute, waiting in _WAITING.items():
+        marks = _WAITING | (_WAITING_IN_TRAINING if layer.training else {})
+        for attribute, waiting in marks.items():
             if bool(getattr(layer, attribute, not waiting)) is waiting:
+                instead = ", or call eval() on it" if attribute in _WAITING_IN_TRAINING else ""
                 raise BrokenFlow(
                     f"{where} takes its weights from the first batch it sees, and has seen none: "
-                    f"pass a batch of training data through the flow first"
+                    f"pass a batch of training data through the flow first{instead}"
                 )
 
 
@@ -47,12 +51,18 @@ def refuse_one_way(flow: Flow, name: str) -> None:
             x, _ = flow.to_data(z)
             doing = "map data to latents"
             (_, first), (_, again) = flow.to_latent(x), flow.to_latent(x)
+            count = x[0].numel()
         # Libraries say in many ways that there is no inverse; any of them is a reason to refuse.
         except Exception as error:
             words = f"{type(error).__name__}: {error}".rstrip(": ")
             raise BrokenFlow(
                 f"{name} cannot {doing}, and exact sampling needs both directions ({words})"
             ) from error
+    if count != z[0].numel():
+        raise BrokenFlow(
+            f"{name} maps {z[0].numel()} latents to {count} values: its rows fill no space, and "
+            f"have no density there; leave out what the others determine"
+        )
     if not torch.allclose(first, again, rtol=_ALIKE, atol=_ALIKE, equal_nan=True):
         raise BrokenFlow(
             f"{name} gives another log-determinant each time it is asked: an estimate, with which "

@@ -19,6 +19,8 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 FORMS = ".npy, an IDX file as MNIST's, or a directory or .zip of pictures"
 # A header says how large an archive's picture is: larger ones are no images to learn from.
 LARGEST_SIDE = 4096
+# Modes of pictures with more than 8 bits a value, which would be cut off.
+DEEP = ("I", "F")
 
 
 def load_images(path: str | Path, *, first: int | None = None) -> Images:
@@ -103,6 +105,11 @@ def _pictures(path: Path, first: int | None) -> Images:
             with Image.open(io.BytesIO(content)) as picture:
                 if max(picture.size) > LARGEST_SIDE:
                     raise DataError(f"{path}, {name}: {picture.size} is too large to learn from")
+                if picture.mode.startswith(DEEP):
+                    raise DataError(
+                        f"{path}, {name}: expected 8 bits a value; got mode {picture.mode}: "
+                        f"convert it first"
+                    )
                 own = np.asarray(picture.convert("L" if picture.mode in ("1", "L") else "RGB"))
         except (UnidentifiedImageError, OSError) as problem:
             raise DataError(f"{path}, {name} is no picture: {problem}") from problem

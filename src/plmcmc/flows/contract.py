@@ -115,6 +115,8 @@ def _shapes(t: _Trial) -> str | None:
             return f"{name} has shape {shape} where ({rows},) is expected"
     if t.back.shape != t.x.shape:
         return f"to_data returns shape {tuple(t.back.shape)} for x of shape {tuple(t.x.shape)}"
+    if t.z[0].numel() != t.x[0].numel():
+        return f"{t.z[0].numel()} latents for {t.x[0].numel()} values: rows fill no space"
     if t.drawn[0].shape != t.z.shape:
         return f"latent_sample gives {tuple(t.drawn[0].shape)}, to_latent {tuple(t.z.shape)}"
     return None

@@ -55,7 +55,7 @@ class Ascent:
         self.optimizer, self.precision = optimizer, precision
         self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self.capturable = all(group.get("capturable", False) for group in optimizer.param_groups)
-        self.shadows = Shadows(flow) if precision == "bfloat16" else None
+        self.shadows = Shadows.of(flow) if precision == "bfloat16" else None
         self._working: Any = flow if self.shadows is None else self.shadows.flow
         options = {"clip": clip, "shadows": self.shadows, "compiled": compiled}
         self._update = update_of(optimizer, **options)

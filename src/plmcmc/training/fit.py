@@ -93,6 +93,7 @@ def fit_flow(
     refuse_noise(noise)
     refuse_less_than_one(epochs=epochs, batch_size=batch_size, patience=patience)
     refuse_precision(precision)
+    refuse_lower_float64(flow, precision)
     seed = resumed_seed(checkpoint, random_state)
     optimizer = optimizer_of("adamw", parameters_of(flow), learning_rate, weight_decay=weight_decay)
     train, judge = _split(flow, x, held_out, seed)
@@ -119,8 +120,9 @@ def fit_flow(
     epoch.keep_best()
     if state.best_epoch == 0:
         raise TrainingError(
-            f"the {len(judge)} held-out rows never had a finite likelihood: check that the flow's "
-            f"preprocessing can take every row of x, or train with held_out=0"
+            f"the {len(judge)} held-out rows never had a finite likelihood: lower learning_rate "
+            f"(now {learning_rate}), check that the flow's preprocessing can take every row of x, "
+            f"or train with held_out=0"
         )
     history = epoch.history[: int(state.epoch)]
     return Fitted(flow, history[:, 0].tolist(), history[:, 1].tolist(), int(state.best_epoch))
@@ -144,6 +146,15 @@ def refuse_noise(noise: float) -> None:
     """Refuse what is no standard deviation."""
     if not 0 <= noise < math.inf:
         raise TrainingError(f"noise is a standard deviation, 0 or more; got {noise}")
+
+
+def refuse_lower_float64(flow: Flow, precision: str) -> None:
+    """Refuse less precision for a flow in float64, where it would change nothing."""
+    if precision != "float32" and home(flow).dtype == torch.float64:
+        raise TrainingError(
+            f"precision {precision!r} is for flows in float32; this one is in float64: leave it "
+            f"out, or call float() on the flow"
+        )
 
 
 def refuse_precision(precision: str) -> None:

@@ -24,7 +24,7 @@ from plmcmc.flows import ContextualFlow, Preprocessed, Whiten, home
 from plmcmc.rng import RandomState, Streams, generator
 from plmcmc.training.completed import CompletedEpoch, CompletedInfo, observed_range
 from plmcmc.training.epoch import TrainingError
-from plmcmc.training.fit import described_flow
+from plmcmc.training.fit import described_flow, refuse_lower_float64
 from plmcmc.training.schedule import EMSchedule
 
 
@@ -90,6 +90,7 @@ class MonteCarloEM:
         inner = adapt(flow)
         if isinstance(inner, ContextualFlow):
             raise TrainingError("MonteCarloEM takes no contexts: train this flow without")
+        refuse_lower_float64(inner, schedule.precision)
         values, seen = checked(x, observed)
         where = home(inner)
         data = Incomplete.of(values, seen, dtype=where.dtype, device=where.device)

@@ -19,22 +19,30 @@ from plmcmc.flows import NICE, RealNVP
 class Shadows:
     """A flow that shares all with another but weights of its conditioners: of these it has copies.
 
-    Those are of our `NICE` and `RealNVP`: what others do to weights is not known.
-
     Args:
         flow: the one that learns.
+        learned: its weights that are copied.
     """
 
-    def __init__(self, flow: Any) -> None:
-        ours = [part for part in flow.modules() if isinstance(part, NICE | RealNVP)]
-        layers = [own for part in ours for own in part.modules() if isinstance(own, nn.Linear)]
-        weights = [own for layer in layers for own in layer.parameters()]
-        self.learned = [weight for weight in weights if weight.dtype == torch.float32]
+    def __init__(self, flow: Any, learned: Sequence[Tensor]) -> None:
+        self.learned = list(learned)
         self.copies = [nn.Parameter(own.detach().bfloat16()) for own in self.learned]
         # What a copy of the flow is to find instead of making its own.
         shared: dict[int, Any] = {id(own): own for own in (*flow.parameters(), *flow.buffers())}
         shared |= {id(own): copy for own, copy in zip(self.learned, self.copies, strict=True)}
         self.flow = deepcopy(flow, shared)
+
+    @classmethod
+    def of(cls, flow: Any) -> Shadows | None:
+        """Return the shadows of a flow, if it has conditioners of ours that learn.
+
+        Those are of `NICE` and `RealNVP`: what others do to weights is not known.
+        """
+        ours = [part for part in flow.modules() if isinstance(part, NICE | RealNVP)]
+        layers = [own for part in ours for own in part.modules() if isinstance(own, nn.Linear)]
+        weights = [own for layer in layers for own in layer.parameters() if own.requires_grad]
+        learned = [own for own in weights if own.dtype == torch.float32]
+        return cls(flow, learned) if learned else None
 
     @torch.no_grad()
     def renew(self) -> None:

@@ -30,21 +30,35 @@ def update_of(
         shadows: copies of weights, from which slopes come and which follow.
         compiled: let torch compile it.
     """
-    if compiled and isinstance(optimizer, RMSprop) and clip is None:
+    if compiled and clip is None and _is_plain_rmsprop(optimizer):
         return Fused(with_own_code(_by_slopes(optimizer, shadows)), "the update")
-    step = _bare(optimizer) if compiled else optimizer.step
     weights = [own for group in optimizer.param_groups for own in group["params"]]
 
-    def update() -> None:
+    def before() -> None:
         if shadows is not None:
             shadows.hand_over()
         if clip is not None:
             torch.nn.utils.clip_grad_norm_(weights, clip)
-        step()
+
+    def after() -> None:
         if shadows is not None:
             shadows.renew()
 
-    return Fused(with_own_code(update), "the update") if compiled else update
+    parts = [before, _bare(optimizer) if compiled else optimizer.step, after]
+    if compiled:
+        # Each on its own: where one cannot be compiled, the others are not run twice.
+        parts = [Fused(with_own_code(part), "the update") for part in parts]
+
+    def update() -> None:
+        for part in parts:
+            part()
+
+    return update
+
+
+def _is_plain_rmsprop(optimizer: Optimizer) -> bool:
+    groups = optimizer.param_groups
+    return isinstance(optimizer, RMSprop) and len(groups) == 1 and not groups[0]["centered"]
 
 
 def _bare(optimizer: Optimizer) -> Callable[[], object]:
@@ -53,7 +67,7 @@ def _bare(optimizer: Optimizer) -> Callable[[], object]:
     return lambda: step(optimizer)
 
 
-def _by_slopes(optimizer: RMSprop, shadows: Shadows | None) -> Callable[[], None]:
+def _by_slopes(optimizer: Optimizer, shadows: Shadows | None) -> Callable[[], None]:
     """Return an update that torch compiles whole: it stops wherever a weight is given a slope."""
     # All that an optimizer keeps is there from now on.
     moments_of(optimizer)
