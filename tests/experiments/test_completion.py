@@ -117,7 +117,7 @@ def test_pictures_show_faces_that_the_flow_drew_and_no_other(place):
 def test_where_chains_begin_is_where_stuck_chains_stay(place):
     flow = tiny(place)
     x = patches(3)
-    posterior = condition(flow, x, CentreSquare(4)(x))
+    posterior = condition(flow, x, CentreSquare(2)(x))
     # No step of this size is ever accepted with such an auxiliary density.
     method, start = Metropolis(1.0, None, NormalAuxiliary(1e-6)), Unconditional(0.5)
     with pytest.warns(ConvergenceWarning):
@@ -135,9 +135,9 @@ def test_chains_move_from_samples_as_they_are_and_not_from_what_is_seen(place):
     """With an auxiliary density as tight as the paper's, a chain at y_O = x_O stays there."""
     tight = {"auxiliary": 1e-4, "proposals": 40, "drawn": 0}
     cifar = replace(experiment_of("cifar", "smoke"), **tight)
-    assert cifar.run("hole 4, Algorithm 1", place).numbers["acceptance"] == 0
-    assert cifar.run("hole 4, equal starts", place).numbers["acceptance"] == 0
-    assert cifar.run("hole 4, sampled starts", place).numbers["acceptance"] > 0.1
+    assert cifar.run("hole 2, Algorithm 1", place).numbers["acceptance"] == 0
+    assert cifar.run("hole 2, equal starts", place).numbers["acceptance"] == 0
+    assert cifar.run("hole 2, sampled starts", place).numbers["acceptance"] > 0.1
 
 
 def test_a_flow_is_looked_for_in_two_places_and_else_the_command_is_told(place, tmp_path):

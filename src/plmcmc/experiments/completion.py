@@ -228,7 +228,7 @@ SMOKE: dict[str, dict[str, Any]] = {
     | {"shown_every": 4, "samples": 8, "embedded": True}
     for name in TASKS
 }
-SMOKE["cifar"] |= {"holes": (4,)}
+SMOKE["cifar"] |= {"holes": (2,)}
 SMOKE["celeba"] |= {"drawn": 2}
 
 

@@ -23,7 +23,7 @@ COMMANDS = {
 }
 # Training images of that flow of faces: those after them are new to it.
 FACES_SEEN = 9500
-TINY, SIDE, LEVELS = "photographs", 8, 256
+TINY, SIDE, LEVELS = "photographs", 4, 256
 PATCHES, EPOCHS = 128, 8
 
 

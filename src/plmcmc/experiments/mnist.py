@@ -224,4 +224,5 @@ def at(name: str, scale: str) -> Mnist:
         tuning=Warmup(climb_steps=10, windows=(4,), stretches=(), most_turns=8),
         samples=20,
         embedded=True,
+        cells=CELLS[1:2],
     )
