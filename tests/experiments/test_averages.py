@@ -6,7 +6,7 @@ import torch
 
 from plmcmc import condition
 from plmcmc.chains import Unconditional
-from plmcmc.experiments.averages import follow
+from plmcmc.experiments.efficiency.averages import follow
 from plmcmc.posterior.methods import Gibbs, Metropolis, Pullback
 from plmcmc.target import FlatAuxiliary, NormalAuxiliary
 from toys import DEVIATIONS, Watched, correlated

@@ -13,12 +13,12 @@ from plmcmc.chains import Unconditional
 from plmcmc.data import CentreSquare, DataError
 from plmcmc.experiments import experiment_of, reproduce
 from plmcmc.experiments.beginnings import first_completions
-from plmcmc.experiments.completion import PAPER, Completion
-from plmcmc.experiments.completion_numbers import numbers_of, rows_of
-from plmcmc.experiments.completion_report import reported
-from plmcmc.experiments.completion_task import patches, with_drawn
 from plmcmc.experiments.convergence import share_within, spent
-from plmcmc.experiments.glow_flow import tiny, trained_before
+from plmcmc.experiments.images.completion import PAPER, Completion
+from plmcmc.experiments.images.glow_flow import tiny, trained_before
+from plmcmc.experiments.images.numbers import numbers_of, rows_of
+from plmcmc.experiments.images.report import reported
+from plmcmc.experiments.images.task import patches, with_drawn
 from plmcmc.experiments.pictures import as_bytes
 from plmcmc.experiments.study import Found, Place
 from plmcmc.flows import NICE, save

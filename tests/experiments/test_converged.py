@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from plmcmc.experiments.converged import Converged, Truth
-from plmcmc.experiments.masked_digit import Case
+from plmcmc.experiments.digits.masked import Case
+from plmcmc.experiments.efficiency.converged import Converged, Truth
 from plmcmc.experiments.study import Place
 from toys import correlated
 

@@ -5,7 +5,7 @@ import pytest
 
 from plmcmc.diagnostics import Decisions as Decided
 from plmcmc.experiments import experiment_of
-from plmcmc.experiments.decisions import curves_of, draw, share
+from plmcmc.experiments.efficiency.decisions import curves_of, draw, share
 from plmcmc.experiments.reproduce import reproduce
 from plmcmc.experiments.study import Place
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from plmcmc.experiments import CATALOGUE, SCALES, experiment_of
-from plmcmc.experiments.efficiency import CONVERGED, STUDIES, Efficiency, shown
-from plmcmc.experiments.efficiency_figures import on_a_grid
-from plmcmc.experiments.efficiency_words import ends_of
+from plmcmc.experiments.efficiency.figures import on_a_grid
+from plmcmc.experiments.efficiency.studies import CONVERGED, STUDIES, Efficiency, shown
+from plmcmc.experiments.efficiency.words import ends_of
 from plmcmc.experiments.reproduce import reproduce
 from plmcmc.experiments.study import Found, Place
 from plmcmc.posterior.methods import Metropolis
@@ -136,7 +136,7 @@ class TestVariants:
     def test_settings_are_json(self, scale):
         for name in STUDIES:
             json.dumps(experiment_of(name, scale).settings(), allow_nan=False)
-            assert CATALOGUE[name].module == "efficiency"
+            assert CATALOGUE[name].module == "efficiency.studies"
 
     def test_what_cannot_be_varied_is_refused(self):
         with pytest.raises(ValueError, match="varied must be sigma_a or one of"):

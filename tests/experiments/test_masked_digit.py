@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from plmcmc.data import DataError
-from plmcmc.experiments.masked_digit import MaskedDigit, masked_digit
+from plmcmc.experiments.digits.masked import MaskedDigit, masked_digit
 from plmcmc.experiments.sources import embedded_digits
 from plmcmc.experiments.study import Place
 

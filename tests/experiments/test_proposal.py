@@ -8,7 +8,7 @@ import torch
 
 from plmcmc.data import Incomplete
 from plmcmc.experiments import experiment_of
-from plmcmc.experiments.proposal import TERMS, taken_apart, two_moons
+from plmcmc.experiments.proposal.diagram import TERMS, taken_apart, two_moons
 from plmcmc.experiments.reproduce import reproduce
 from plmcmc.experiments.study import Place
 from plmcmc.flows import RealNVP

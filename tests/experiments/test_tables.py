@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from plmcmc.experiments import experiment_of, reproduce, table2
-from plmcmc.experiments.fillers import FILLERS, Mean
-from plmcmc.experiments.judge import Judge
+from plmcmc.experiments import experiment_of, reproduce
+from plmcmc.experiments.digits.fillers import FILLERS, Mean
+from plmcmc.experiments.digits.judge import Judge
+from plmcmc.experiments.digits.missing import mechanism_of
+from plmcmc.experiments.digits.table1 import CELLS, PAPER
 from plmcmc.experiments.sources import embedded_digits, embedded_table, enlarged
 from plmcmc.experiments.study import Found, Place
-from plmcmc.experiments.table1 import CELLS, PAPER, mechanism_of
-from plmcmc.experiments.table2 import Table2, scores
-from plmcmc.experiments.table_fillers import Filled
+from plmcmc.experiments.tables import table2
+from plmcmc.experiments.tables.fillers import Filled
+from plmcmc.experiments.tables.table2 import Table2, scores
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import torch
 
 from plmcmc.data import Independent
 from plmcmc.experiments import experiment_of, reproduce
-from plmcmc.experiments.holed_digits_flow import FlowOfHoledDigits
+from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits
 from plmcmc.experiments.sources import embedded_digits
 from plmcmc.experiments.study import Place
 from plmcmc.training import MonteCarloEM

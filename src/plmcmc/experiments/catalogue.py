@@ -20,28 +20,36 @@ class Entry(NamedTuple):
 
 
 CATALOGUE = {
-    "table1": Entry("table1", "5.1, E.1", "digits learned from and completed: RMSE and FID"),
-    "table2": Entry("table2", "5.2, E.2", "tables learned from and filled with half missing: NMSE"),
-    "cifar": Entry("completion", "4.1, D.1", "images without their middle, completed with Glow"),
-    "celeba": Entry("completion", "4.2, D.2", "faces without a half, completed with Glow"),
-    "mnist": Entry("mnist", "4.3, D.3", "digits completed with a flow of whole digits"),
+    "table1": Entry("digits.table1", "5.1, E.1", "digits learned from and completed: RMSE and FID"),
+    "table2": Entry(
+        "tables.table2", "5.2, E.2", "tables learned from and filled with half missing: NMSE"
+    ),
+    "cifar": Entry(
+        "images.completion", "4.1, D.1", "images without their middle, completed with Glow"
+    ),
+    "celeba": Entry("images.completion", "4.2, D.2", "faces without a half, completed with Glow"),
+    "mnist": Entry("digits.mnist", "4.3, D.3", "digits completed with a flow of whole digits"),
     "training-progress": Entry(
-        "training_progress", "E.1", "training digits as imputed early and at the end"
+        "digits.training_progress", "E.1", "training digits as imputed early and at the end"
     ),
     "efficiency-auxiliary": Entry(
-        "efficiency", "5.3, E.3", "RMSE and acceptance of chains: the auxiliary density's scale"
+        "efficiency.studies",
+        "5.3, E.3",
+        "RMSE and acceptance of chains: the auxiliary density's scale",
     ),
     "efficiency-perturbation": Entry(
-        "efficiency", "5.3, E.3", "RMSE and acceptance of chains: the perturbations' scale"
+        "efficiency.studies", "5.3, E.3", "RMSE and acceptance of chains: the perturbations' scale"
     ),
     "efficiency-no-resample": Entry(
-        "efficiency", "E.3", "RMSE and acceptance of chains: perturbations alone"
+        "efficiency.studies", "E.3", "RMSE and acceptance of chains: perturbations alone"
     ),
     "efficiency-resample": Entry(
-        "efficiency", "E.3", "RMSE and acceptance of chains: the fresh draws' scale"
+        "efficiency.studies", "E.3", "RMSE and acceptance of chains: the fresh draws' scale"
     ),
-    "decisions": Entry("decisions", "E.5", "decisions that a flat auxiliary would overturn"),
-    "proposal": Entry("proposal", "3.2, B", "one proposal, drawn in two dimensions"),
+    "decisions": Entry(
+        "efficiency.decisions", "E.5", "decisions that a flat auxiliary would overturn"
+    ),
+    "proposal": Entry("proposal.diagram", "3.2, B", "one proposal, drawn in two dimensions"),
 }
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plmcmc.data import Incomplete
-from plmcmc.experiments.proposal_figure import draw_proposal
+from plmcmc.experiments.proposal.figure import draw_proposal
 from plmcmc.experiments.study import Experiment, Found, Place
 from plmcmc.experiments.words import table
 from plmcmc.flows import RealNVP, home, log_prob

@@ -16,13 +16,13 @@ from plmcmc.adaptation import Warmup
 from plmcmc.chains import Unconditional
 from plmcmc.experiments.beginnings import first_completions
 from plmcmc.experiments.convergence import COLUMNS, convergence_cells, convergence_of, spent
-from plmcmc.experiments.digits_flow import FlowOfDigits
-from plmcmc.experiments.hidden_digits import HiddenDigits, Rows
-from plmcmc.experiments.masked_digit import masked_digit
+from plmcmc.experiments.digits.complete_flow import FlowOfDigits
+from plmcmc.experiments.digits.hidden import HiddenDigits, Rows
+from plmcmc.experiments.digits.masked import masked_digit
+from plmcmc.experiments.digits.missing import mechanism_of
 from plmcmc.experiments.pictures import as_bytes, strips_of, write_strips
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import Experiment, Found, Place, more
-from plmcmc.experiments.table1 import mechanism_of
 from plmcmc.experiments.words import table
 from plmcmc.flows import full_precision, sample
 from plmcmc.posterior import Draws, condition

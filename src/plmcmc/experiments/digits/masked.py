@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.data import Checkerboard
-from plmcmc.experiments.digits_flow import FlowOfDigits
+from plmcmc.experiments.digits.complete_flow import FlowOfDigits
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import Place
 
@@ -93,7 +93,8 @@ def _digits(place: Place, embedded: bool) -> Digits:
 def masked_digit(scale: str) -> MaskedDigit:
     """Return the task at a scale."""
     if scale == "full":
-        return MaskedDigit()
+        # While it learns: chains ask it in float32.
+        return MaskedDigit(flow=FlowOfDigits(precision="bfloat16", compiled=True))
     if scale == "laptop":
         return MaskedDigit(flow=FlowOfDigits(width=200, epochs=20))
     return MaskedDigit(flow=FlowOfDigits(width=16, epochs=2), embedded=True, every=5)

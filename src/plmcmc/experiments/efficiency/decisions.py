@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from plmcmc.diagnostics import Decisions as Decided
 from plmcmc.diagnostics import decision_study
-from plmcmc.experiments.masked_digit import MaskedDigit, masked_digit
+from plmcmc.experiments.digits.masked import MaskedDigit, masked_digit
 from plmcmc.experiments.study import Experiment, Found, Place, more
 from plmcmc.experiments.words import table, with_error
 from plmcmc.posterior.methods import Metropolis

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from plmcmc.data import Independent
 from plmcmc.experiments.sources import EMBEDDED, Table, embedded_table, uci
 from plmcmc.experiments.study import Experiment, Found, Place, more
-from plmcmc.experiments.table_fillers import OURS, Filled, TableBudget, TableFiller
+from plmcmc.experiments.tables.fillers import OURS, Filled, TableBudget, TableFiller
 from plmcmc.experiments.words import table, with_error
 from plmcmc.imputation import Effort
 from plmcmc.statistics import coverage, crps, nmse
@@ -195,5 +195,5 @@ def at(name: str, scale: str) -> Table2:
         fewer = {"epochs": 100, "proposals": 500, "miwae_epochs": 200, "miwae_samples": 1000}
         return Table2(budget=TableBudget(**fewer, effort="fast"), masks=1)
     fewer = {"epochs": 4, "proposals": 5, "chains": 3, "miwae_epochs": 2, "miwae_samples": 20}
-    budget = TableBudget(**fewer, effort=SMOKE)
+    budget = TableBudget(**fewer, trees=10, effort=SMOKE)
     return Table2(budget=budget, embedded=True, sets=EMBEDDED[:1], masks=1)

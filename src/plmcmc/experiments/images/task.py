@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from plmcmc.chains import FromObserved, Start, Unconditional
-from plmcmc.experiments.glow_flow import FACES_SEEN, SIDE
+from plmcmc.experiments.images.glow_flow import FACES_SEEN, SIDE
 from plmcmc.experiments.sources import Pixels, cifar, embedded_photographs, faces
 from plmcmc.experiments.study import Place
 from plmcmc.flows import full_precision, sample

@@ -39,6 +39,7 @@ class TableBudget:
         chains: of a row that are averaged.
         miwae_epochs: of MIWAE's training.
         miwae_samples: weighted latents of a row that MIWAE fills by.
+        trees: of each of missForest's forests.
         effort: of ours.
     """
 
@@ -47,6 +48,7 @@ class TableBudget:
     chains: int | None = None
     miwae_epochs: int = 2000
     miwae_samples: int = 10_000
+    trees: int = 100
     effort: str | Effort = "default"
 
 
@@ -77,6 +79,8 @@ class TableFiller:
                 progress=self.place.progress,
             ).fit(holed)
             return Filled(fitted.fill(holed), fitted.sample(holed, DRAWS, seed))
+        if method == "missForest":
+            return Filled(ForestImputer(self.budget.trees, random_state=seed).fill(holed))
         return BASELINES[method](holed, seed)
 
     def _plmcmc(self, name: str, holed: Table, seed: int) -> Filled:
@@ -146,7 +150,6 @@ def _mice(holed: Table, seed: int) -> Filled:
 
 
 BASELINES: dict[str, Callable[[Table, int], Filled]] = {
-    "missForest": lambda holed, seed: Filled(ForestImputer(random_state=seed).fill(holed)),
     "mean": lambda holed, seed: Filled(MeanImputer().fill(holed)),
     "Gaussian EM": _gaussian,
     "miceforest": _mice,

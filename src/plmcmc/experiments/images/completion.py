@@ -15,11 +15,11 @@ from plmcmc.adaptation import Warmup
 from plmcmc.chains import Unconditional, fingerprint
 from plmcmc.data import CentreSquare, RightHalf
 from plmcmc.experiments.beginnings import first_completions
-from plmcmc.experiments.completion_numbers import heights, numbers_of, pictures_of, rows_of
-from plmcmc.experiments.completion_report import reported
-from plmcmc.experiments.completion_task import SEED, TASKS, Task, patches, samples, with_drawn
 from plmcmc.experiments.convergence import spent
-from plmcmc.experiments.glow_flow import tiny, trained_before
+from plmcmc.experiments.images.glow_flow import tiny, trained_before
+from plmcmc.experiments.images.numbers import heights, numbers_of, pictures_of, rows_of
+from plmcmc.experiments.images.report import reported
+from plmcmc.experiments.images.task import SEED, TASKS, Task, patches, samples, with_drawn
 from plmcmc.experiments.pictures import as_bytes
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Experiment, Found, Place, more

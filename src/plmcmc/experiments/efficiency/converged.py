@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plmcmc.chains import fingerprint
-from plmcmc.experiments.masked_digit import Case, Numbers
+from plmcmc.experiments.digits.masked import Case, Numbers
 from plmcmc.experiments.study import Place
 from plmcmc.flows import home
 from plmcmc.posterior import condition

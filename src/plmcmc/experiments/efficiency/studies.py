@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from plmcmc.chains import Unconditional
-from plmcmc.experiments.averages import Averages, follow
-from plmcmc.experiments.converged import Converged, Truth
-from plmcmc.experiments.efficiency_figures import draw_curves, draw_means
-from plmcmc.experiments.efficiency_words import PAPER, ends_of, table_of, told_of
-from plmcmc.experiments.masked_digit import Case, MaskedDigit, masked_digit
+from plmcmc.experiments.digits.masked import Case, MaskedDigit, masked_digit
+from plmcmc.experiments.efficiency.averages import Averages, follow
+from plmcmc.experiments.efficiency.converged import Converged, Truth
+from plmcmc.experiments.efficiency.figures import draw_curves, draw_means
+from plmcmc.experiments.efficiency.words import PAPER, ends_of, table_of, told_of
 from plmcmc.experiments.study import Experiment, Found, Place, more
 from plmcmc.posterior import Method, condition
 from plmcmc.posterior.methods import Gibbs, Metropolis, Pullback

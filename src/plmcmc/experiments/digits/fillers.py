@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from plmcmc.adaptation import Warmup
 from plmcmc.baselines import MisganImputer
 from plmcmc.data import Incomplete, observed_moments
+from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits, Seen
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
 from plmcmc.flows import Preprocessed, Whiten
 from plmcmc.posterior import Draws, condition, methods
 from plmcmc.training import EMSchedule, MonteCarloEM, paper_mnist
 
-Seen = NDArray[np.bool_]
 # Pixels that are hardly ever on would be the largest of all when whitened.
 FLOOR = 0.05
 
@@ -98,33 +98,24 @@ class Paper(Filler):
     def fit(self, digits: Pixels, observed: Seen) -> None:
         """Train by Monte Carlo EM."""
         budget = self.budget
-        preset = replace(paper_mnist(), width=budget.width, features=digits[0].size)
-        self.schedule = replace(
-            preset.schedule,
+        training = FlowOfHoledDigits(
+            width=budget.width,
             epochs=budget.epochs,
             every=max(1, budget.epochs // 20),
-            later=((budget.epochs // 2, preset.schedule.later[0][1]),),
+            later=budget.epochs // 2,
             proposals=budget.proposals,
             precision=budget.precision,
             compiled=budget.compiled,
         )
-        rows, seen = _flat(digits), _flat(observed)
-        fitted = MonteCarloEM(self.schedule).fit(
-            preset.flow(self.seed).to(self.place.device),
-            rows,
-            seen,
-            random_state=self.seed,
-            progress=self.place.progress,
-            checkpoint=self.checkpoint,
-        )
-        self.flow = fitted.flow
-        self.range = _range(rows, seen)
-        self.told["accepted in training"] = [round(rate, 4) for rate in fitted.acceptance]
+        found = training.trained(digits, observed, self.place, self.seed)
+        self.schedule, self.flow = training.schedule, found.flow
+        self.range = _range(_flat(digits), _flat(observed))
+        self.told["accepted in training"] = found.acceptance.round(4).tolist()
 
     def complete(self, digits: Pixels, observed: Seen, seed: int) -> Iterator[tuple[str, NDArray]]:
         """Yield every chain's last completion, and their average."""
         # In whitened units, as in training: the auxiliary's deviation is one of those.
-        whiten = self.flow.chain[0]
+        whiten: Any = self.flow.chain[0]
         mean, scale = (part.double().cpu().numpy() for part in (whiten.mean, whiten.scale))
         rows, seen = _flat(digits), _flat(observed)
         given = np.where(seen, (rows - mean) / scale, 0.0)

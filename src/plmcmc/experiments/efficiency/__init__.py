@@ -1,0 +1,1 @@
+"""Studies of chains on one digit: efficiency, and decisions overturned."""

@@ -1,0 +1,1 @@
+"""Experiments on colour images: completions with Glow."""

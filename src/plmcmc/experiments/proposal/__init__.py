@@ -1,0 +1,1 @@
+"""The diagram of one proposal."""

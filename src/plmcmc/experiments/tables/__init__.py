@@ -1,0 +1,1 @@
+"""Experiments on tables: Table 2."""
