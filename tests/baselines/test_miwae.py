@@ -300,7 +300,8 @@ class TestLimits:
 
 def test_the_defaults_are_the_paper_s():
     own = MiwaeImputer()
-    assert (own.latent, own.width, own.layers) == (10, 128, 3)
+    # Three layers with the last, linear one: two of them are hidden.
+    assert (own.latent, own.width, own.layers) == (10, 128, 2)
     assert (own.training_samples, own.samples) == (20, 10_000)
     assert (own.epochs, own.batch_size, own.learning_rate) == (2000, 64, 1e-3)
 
