@@ -1,6 +1,6 @@
 """MIWAE: a variational autoencoder trained on what is seen, holes filled by importance sampling.
 
-Mattei and Frellsen (2019), with the settings of the paper's appendix E.2: ten latents, three hidden
+Mattei and Frellsen (2019), with the settings of the paper's appendix E.2: ten latents, two hidden
 layers of 128 rectifiers, Student's t for the columns, zeros for holes in the encoder, columns
 whitened by what is seen of them; 2,000 epochs of Adam at 0.001 in batches of 64 with 20 weights,
 and 10,000 weights to fill.
