@@ -12,7 +12,7 @@ from plmcmc import kernels
 from plmcmc.chains import Unconditional
 from plmcmc.data import CentreSquare, DataError
 from plmcmc.experiments import experiment_of, reproduce
-from plmcmc.experiments.beginnings import first_completions
+from plmcmc.experiments.algorithm1 import first_completions
 from plmcmc.experiments.convergence import share_within, spent
 from plmcmc.experiments.images.completion import PAPER, Completion
 from plmcmc.experiments.images.glow_flow import tiny, trained_before

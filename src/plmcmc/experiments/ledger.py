@@ -9,8 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from plmcmc.experiments.kept import read_arrays, write_arrays
 from plmcmc.experiments.study import Found
 
 LINES, ARRAYS = "numbers.jsonl", "arrays"
@@ -72,10 +71,7 @@ class Ledger(Mapping[str, Found]):
         if found.arrays:
             path = self._arrays(part)
             path.parent.mkdir(exist_ok=True)
-            half = path.with_suffix(".part")
-            with half.open("wb") as file:
-                np.savez_compressed(file, **found.arrays)  # pyright: ignore[reportArgumentType]
-            os.replace(half, path)
+            write_arrays(path, found.arrays)
         self._append({"part": part, "numbers": found.numbers})
         self._numbers[part] = json.loads(json.dumps(found.numbers))
 
@@ -92,10 +88,7 @@ class Ledger(Mapping[str, Found]):
     def __getitem__(self, part: str) -> Found:
         """Return what a part has found."""
         numbers, path = self._numbers[part], self._arrays(part)
-        if not path.exists():
-            return Found(numbers)
-        with np.load(path, allow_pickle=False) as arrays:
-            return Found(numbers, dict(arrays))
+        return Found(numbers, read_arrays(path)) if path.exists() else Found(numbers)
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names of all parts that are there."""

@@ -91,6 +91,11 @@ class Experiment(ABC):
         return {name: own for name, own in asdict(self).items() if name not in counts}
 
 
+def file_name(part: str) -> str:
+    """Return the name of a part as files have it."""
+    return part.replace(", ", "-").replace(" ", "-")
+
+
 def more(default: Any) -> Any:
     """Return a field that says how many parts there are, which others do not depend on."""
     return field(default=default, metadata={"more": True})

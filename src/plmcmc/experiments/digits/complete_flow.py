@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
 from typing import Any
 
 import torch
 
+from plmcmc.experiments.kept import shared_path
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
 from plmcmc.flows import Preprocessed, load, save
@@ -39,10 +38,8 @@ class FlowOfDigits:
 
         One that is there already is read; training that was stopped goes on.
         """
-        name = json.dumps([asdict(self), seed, sha256(digits.tobytes()).hexdigest()])
-        path = place.shared / f"digits-{sha256(name.encode()).hexdigest()[:12]}"
+        path = shared_path(place, "digits", asdict(self), seed, digits)
         if not path.exists():
-            place.shared.mkdir(parents=True, exist_ok=True)
             save(self._fit(digits, place, seed, path.with_suffix(".checkpoint")), path)
             path.with_suffix(".checkpoint").unlink(missing_ok=True)
         flow: Any = load(path)

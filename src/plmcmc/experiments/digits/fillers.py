@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 from plmcmc.adaptation import Warmup
 from plmcmc.baselines import MisganImputer
 from plmcmc.data import Incomplete, observed_moments
+from plmcmc.experiments.algorithm1 import last_completions
+from plmcmc.experiments.convergence import convergence_of
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits, Seen
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
 from plmcmc.flows import Preprocessed, Whiten
-from plmcmc.posterior import Draws, condition, methods
+from plmcmc.posterior import condition, methods
 from plmcmc.training import EMSchedule, MonteCarloEM, paper_mnist
+from plmcmc.training.completed import observed_range
 
 # Pixels that are hardly ever on would be the largest of all when whitened.
 FLOOR = 0.05
@@ -114,22 +117,19 @@ class Paper(Filler):
 
     def complete(self, digits: Pixels, observed: Seen, seed: int) -> Iterator[tuple[str, NDArray]]:
         """Yield every chain's last completion, and their average."""
-        # In whitened units, as in training: the auxiliary's deviation is one of those.
-        whiten: Any = self.flow.chain[0]
-        mean, scale = (part.double().cpu().numpy() for part in (whiten.mean, whiten.scale))
         rows, seen = _flat(digits), _flat(observed)
-        given = np.where(seen, (rows - mean) / scale, 0.0)
-        draws = condition(self.flow.flow, given, seen, precision=self.budget.precision).sample(
-            1,
+        values = last_completions(
+            self.flow,
+            np.where(seen, rows, np.nan),
+            self.schedule.later[0][1],
+            self.schedule.start,
+            self.place,
+            proposals=self.budget.proposals,
             chains=self.budget.chains,
-            warmup=0,
-            thin=self.budget.proposals,
-            method=self.schedule.later[0][1],
-            start=self.schedule.start,
-            random_state=seed,
-            progress=self.place.progress,
+            seed=seed,
+            precision=self.budget.precision,
         )
-        values = np.clip(draws.values[:, 0] * scale + mean, *self.range)
+        values = np.clip(values, *self.range)
         yield from _as_images(np.where(seen, rows, values), digits.shape)
 
 
@@ -175,7 +175,9 @@ class Ours(Filler):
         draws = condition(self.flow, rows, seen, precision=self.budget.precision).sample(
             self.budget.our_draws, chains=4, random_state=seed, progress=self.place.progress
         )
-        self.told.setdefault("share at R-hat 1.1 or less", []).append(_converged(draws, seen))
+        self.told.setdefault("share at R-hat 1.1 or less", []).append(
+            convergence_of(draws)["share at R-hat 1.1 or less"]
+        )
         last = np.clip(draws.values[:, -1], *self.range)
         average = np.clip(draws.mean(), *self.range)
         for values in last:
@@ -216,17 +218,12 @@ def _flat(images: NDArray) -> NDArray:
 
 
 def _range(rows: NDArray, seen: Seen) -> tuple[NDArray, NDArray]:
-    """Return the least and largest values seen of each pixel; 0 and 1 where none is."""
-    low = np.where(seen, rows, 1.0).min(0)
-    high = np.where(seen, rows, 0.0).max(0)
-    return np.minimum(low, high), np.maximum(low, high)
+    """Return the least and largest values seen of each pixel, within which completions stay."""
+    low, high = observed_range(Incomplete.of(rows, seen))
+    return low.numpy(), high.numpy()
 
 
 def _as_images(draws: NDArray, shape: tuple[int, ...]) -> Iterator[tuple[str, NDArray]]:
     for values in draws:
         yield ", single", values.reshape(shape)
     yield ", average", draws.mean(0).reshape(shape)
-
-
-def _converged(draws: Draws, seen: Seen) -> float:
-    return round(float((draws.rhat()[~seen] <= 1.1).mean()), 4)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plmcmc.experiments.kept import read_arrays, shared_path, write_arrays
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
 from plmcmc.flows import Preprocessed, load, save
@@ -84,24 +83,28 @@ class FlowOfHoledDigits:
 
         What is there already is read; training that was stopped goes on.
         """
-        content = [sha256(own.tobytes()).hexdigest() for own in (digits, observed)]
-        name = sha256(json.dumps([asdict(self), seed, content]).encode()).hexdigest()[:12]
-        path = place.shared / f"holed-digits-{name}"
+        path = shared_path(place, "holed-digits", asdict(self), seed, digits, observed)
         history = path.with_suffix(".npz")
         if not path.exists():
             checkpoint = path.with_suffix(".checkpoint")
             fitted = self._fit(digits, observed, place, seed, checkpoint)
-            _keep(fitted, history)
+            # What the flow itself does not hold; the flow comes after.
+            write_arrays(
+                history,
+                {
+                    "completed": fitted.completed[0],
+                    "acceptance": np.array(fitted.acceptance),
+                    "losses": np.array(fitted.losses),
+                },
+            )
             save(fitted.flow.cpu(), path)
             checkpoint.unlink(missing_ok=True)
         flow: Any = load(path)
-        with np.load(history, allow_pickle=False) as kept:
-            return Trained(flow.to(place.device).eval(), **kept)
+        return Trained(flow.to(place.device).eval(), **read_arrays(history))
 
     def _fit(
         self, digits: Pixels, observed: Seen, place: Place, seed: int, checkpoint: Path
     ) -> FittedEM:
-        place.shared.mkdir(parents=True, exist_ok=True)
         preset = replace(paper_mnist(), width=self.width, features=digits[0].size)
         return MonteCarloEM(self.schedule).fit(
             preset.flow(seed).to(place.device),
@@ -111,16 +114,3 @@ class FlowOfHoledDigits:
             progress=place.progress,
             checkpoint=checkpoint,
         )
-
-
-def _keep(fitted: FittedEM, path: Path) -> None:
-    """Write what the flow itself does not hold, whole or not at all; the flow comes after."""
-    half = path.with_suffix(".part")
-    with half.open("wb") as file:
-        np.savez_compressed(
-            file,
-            completed=fitted.completed[0],
-            acceptance=np.array(fitted.acceptance),
-            losses=np.array(fitted.losses),
-        )
-    half.replace(path)

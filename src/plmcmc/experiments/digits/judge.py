@@ -7,8 +7,6 @@ anybody else: numbers of different nets are not comparable, and nothing is resca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from plmcmc.baselines import LeNet, fit_lenet, lenet_accuracy, lenet_features
+from plmcmc.experiments.kept import shared_path
 from plmcmc.experiments.sources import Digits, Pixels, enlarged
 from plmcmc.experiments.study import Place
 from plmcmc.statistics import (
@@ -62,9 +61,9 @@ class Judge:
 
 
 def _classifier(digits: Digits, epochs: int, place: Place) -> LeNet:
-    path = _path(digits, epochs, place)
+    path = shared_path(place, "lenet", epochs, digits.train, digits.train_labels)
+    path = path.with_suffix(".safetensors")
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         network = fit_lenet(
             _large(digits.train),
             digits.train_labels,
@@ -84,8 +83,3 @@ def _classifier(digits: Digits, epochs: int, place: Place) -> LeNet:
 def _large(digits: Pixels) -> Pixels:
     """Return digits as a LeNet takes them."""
     return digits if digits.shape[1] == SIDE else enlarged(digits)
-
-
-def _path(digits: Digits, epochs: int, place: Place) -> Path:
-    known = sha256(digits.train.tobytes() + digits.train_labels.tobytes()).hexdigest()
-    return place.shared / f"lenet-{epochs}-{known[:12]}.safetensors"

@@ -13,6 +13,7 @@ from plmcmc.data import Checkerboard
 from plmcmc.experiments.digits.complete_flow import FlowOfDigits
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import Place
+from plmcmc.experiments.whitened import whitening_of
 
 Numbers = NDArray[np.float64]
 
@@ -72,8 +73,7 @@ class MaskedDigit:
         digits = _digits(place, self.embedded)
         train, test = (own[:, :: self.every, :: self.every] for own in (digits.train, digits.test))
         trained: Any = self.flow.trained(train, place)
-        whiten = trained.chain[0]
-        mean, scale = (part.double().cpu().numpy() for part in (whiten.mean, whiten.scale))
+        mean, scale = whitening_of(trained)
         chosen = test[[self.digit]]
         return Case(
             trained.flow,

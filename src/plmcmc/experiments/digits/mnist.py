@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ import torch
 
 from plmcmc.adaptation import Warmup
 from plmcmc.chains import Unconditional
-from plmcmc.experiments.beginnings import first_completions
+from plmcmc.experiments.algorithm1 import progression
 from plmcmc.experiments.convergence import COLUMNS, convergence_cells, convergence_of, spent
 from plmcmc.experiments.digits.complete_flow import FlowOfDigits
 from plmcmc.experiments.digits.hidden import HiddenDigits, Rows
@@ -22,7 +21,8 @@ from plmcmc.experiments.digits.masked import masked_digit
 from plmcmc.experiments.digits.missing import mechanism_of
 from plmcmc.experiments.pictures import as_bytes, strips_of, write_strips
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
-from plmcmc.experiments.study import Experiment, Found, Place, more
+from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
+from plmcmc.experiments.whitened import whitening_of
 from plmcmc.experiments.words import table
 from plmcmc.flows import full_precision, sample
 from plmcmc.posterior import Draws, condition
@@ -138,27 +138,18 @@ class Mnist(Experiment):
     def _paper(self, flow: Any, task: HiddenDigits, part: str, place: Place) -> Completed:
         """Run Algorithm 1; what is averaged is where chains end."""
         # In whitened units, as in training: the auxiliary's deviation is one of those.
-        mean, scale = (
-            own.double().cpu().numpy() for own in (flow.chain[0].mean, flow.chain[0].scale)
-        )
-        posterior = condition(flow.flow, (task.truth - mean) / scale, task.observed)
-        method = Metropolis(self.perturb, self.resample, NormalAuxiliary(self.auxiliary))
-        start = Unconditional(self.temperature, projected=False)
-        saved = place.output / f"{part.replace(', ', '-').replace(' ', '-')}.checkpoint"
-        draws = posterior.sample(
-            self.proposals // self.every,
-            thin=self.every,
-            warmup=0,
+        mean, scale = whitening_of(flow)
+        draws, initial = progression(
+            condition(flow.flow, (task.truth - mean) / scale, task.observed),
+            Metropolis(self.perturb, self.resample, NormalAuxiliary(self.auxiliary)),
+            Unconditional(self.temperature, projected=False),
+            part,
+            place,
+            proposals=self.proposals,
+            every=self.every,
             chains=self.chains,
-            method=method,
-            start=start,
-            random_state=SEED,
-            progress=place.progress,
-            checkpoint=saved,
-            checkpoint_every=self.every,
+            seed=SEED,
         )
-        shutil.rmtree(saved, ignore_errors=True)
-        initial = first_completions(posterior, method, start, self.chains, SEED)[0]
         draws = replace(draws, values=draws.values * scale + mean)
         progress = np.stack([initial * scale + mean, *draws.values[0]])
         labels = [f"{step * self.every:,} proposals" for step in range(len(progress))]
@@ -182,7 +173,7 @@ class Mnist(Experiment):
         """Return a table of errors and convergence; write grids of digits."""
         text = table("", [*ERRORS, *COLUMNS], _rows(found)) + "\n"
         for part, own in found.items():
-            name = part.replace(", ", "-").replace(" ", "-")
+            name = file_name(part)
             path = place.output / f"{name}.png"
             if part == SAMPLES:
                 write_strips(path, strips_of(own.arrays["samples"], ACROSS))

@@ -15,7 +15,7 @@ from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits, Seen, T
 from plmcmc.experiments.digits.missing import mechanism_of
 from plmcmc.experiments.pictures import Bytes, as_bytes, covered, write_strips
 from plmcmc.experiments.sources import Pixels, embedded_digits, mnist
-from plmcmc.experiments.study import Experiment, Found, Place, more
+from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
 from plmcmc.experiments.words import table
 from plmcmc.statistics import reconstruction_rmse
 
@@ -83,7 +83,7 @@ class TrainingProgress(Experiment):
             ends = {when: found.get(f"{cell}, {when}") for when in (FIRST, LAST)}
             strips = list(self._strips({w: own for w, own in ends.items() if own is not None}))
             if strips:
-                path = place.output / f"{cell.replace(' ', '-')}.png"
+                path = place.output / f"{file_name(cell)}.png"
                 write_strips(path, strips)
                 text += f"\n## {cell}\n\n![imputed training digits]({path.name})\n"
         return text

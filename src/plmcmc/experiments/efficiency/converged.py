@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import warnings
 from dataclasses import asdict, dataclass
-from hashlib import sha256
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from plmcmc.chains import fingerprint
 from plmcmc.experiments.digits.masked import Case, Numbers
+from plmcmc.experiments.kept import read_arrays, shared_path, write_arrays
 from plmcmc.experiments.study import Place
 from plmcmc.flows import home
 from plmcmc.posterior import condition
@@ -68,14 +65,11 @@ class Converged:
 
     def truth(self, case: Case, place: Place) -> Truth:
         """Return the mean; one that is there already, from any study, is read."""
-        own = [fingerprint(*case.flow.state_dict().values()), asdict(self)]
-        own += [sha256(case.row.tobytes()).hexdigest()]
-        name = sha256(json.dumps(own).encode()).hexdigest()[:12]
-        path = place.shared / f"converged-{name}.npz"
+        flow = fingerprint(*case.flow.state_dict().values())
+        path = shared_path(place, "converged", flow, asdict(self), case.row).with_suffix(".npz")
         if not path.exists():
-            _write(path, self._sampled(case, place))
-        with np.load(path, allow_pickle=False) as arrays:
-            return Truth(**arrays)
+            write_arrays(path, self._sampled(case, place)._asdict())
+        return Truth(**read_arrays(path))
 
     def _sampled(self, case: Case, place: Place) -> Truth:
         # In the flow's own precision: draws are large.
@@ -92,11 +86,3 @@ class Converged:
             )
         mean = np.where(case.observed, case.truth, case.pixels(draws.mean()[0]))
         return Truth(mean, draws.std()[0] * case.scale, draws.rhat()[0], draws.ess()[0])
-
-
-def _write(path: Path, truth: Truth) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_suffix(".part")
-    with half.open("wb") as file:
-        np.savez_compressed(file, **truth._asdict())
-    os.replace(half, path)

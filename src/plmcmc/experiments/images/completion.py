@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from plmcmc.adaptation import Warmup
 from plmcmc.chains import Unconditional, fingerprint
 from plmcmc.data import CentreSquare, RightHalf
-from plmcmc.experiments.beginnings import first_completions
+from plmcmc.experiments.algorithm1 import progression
 from plmcmc.experiments.convergence import spent
 from plmcmc.experiments.images.glow_flow import tiny, trained_before
 from plmcmc.experiments.images.numbers import heights, numbers_of, pictures_of, rows_of
@@ -161,22 +160,17 @@ class Completion(Experiment):
             flow = Preprocessed(list(flow.chain), Absolute(flow.flow)).eval()
         start = {PAPER: task.start, **STARTS}[part.split(", ")[1]]
         method = Metropolis(self.perturb, None, NormalAuxiliary(self.auxiliary * levels))
-        posterior = condition(flow, images, observed)
-        saved = place.output / f"{part.replace(', ', '-').replace(' ', '-')}.checkpoint"
-        draws = posterior.sample(
-            self.proposals // self.kept_every,
-            thin=self.kept_every,
-            warmup=0,
+        return progression(
+            condition(flow, images, observed),
+            method,
+            start,
+            part,
+            place,
+            proposals=self.proposals,
+            every=self.kept_every,
             chains=self.paper_chains,
-            method=method,
-            start=start,
-            random_state=SEED,
-            progress=place.progress,
-            checkpoint=saved,
-            checkpoint_every=self.kept_every,
+            seed=SEED,
         )
-        shutil.rmtree(saved, ignore_errors=True)
-        return draws, first_completions(posterior, method, start, self.paper_chains, SEED)[0]
 
     def _found(
         self, flow: Any, draws: Draws, images: Pixels, initial: Pixels | None, told: dict[str, Any]

@@ -10,7 +10,7 @@ import numpy as np
 
 from plmcmc.experiments.convergence import COLUMNS, convergence_cells
 from plmcmc.experiments.pictures import Bytes, strips_of, write_strips
-from plmcmc.experiments.study import Found
+from plmcmc.experiments.study import Found, file_name
 from plmcmc.experiments.words import table
 
 # Samples across a sheet, and last draws of a way that are shown.
@@ -42,7 +42,7 @@ def _flows(found: Mapping[str, Found]) -> str:
 
 
 def _samples(heat: str, own: Found, output: Path) -> str:
-    path = output / f"samples-{heat.replace(' ', '-')}.png"
+    path = output / f"samples-{file_name(heat)}.png"
     write_strips(path, strips_of(own.arrays["samples"], ACROSS))
     finite = own.numbers["share that is finite"]
     words = "" if finite == 1 else f" {1 - finite:.1%} of them overflow."
@@ -50,7 +50,7 @@ def _samples(heat: str, own: Found, output: Path) -> str:
 
 
 def _completed(missing: str, ways: Ways, output: Path) -> str:
-    name = missing.replace(" ", "-")
+    name = file_name(missing)
     text = (
         f"## {missing}\n\n"
         + table("", [*COLUMNS, *ERRORS, "log p of last states"], _rows(ways))
@@ -60,7 +60,7 @@ def _completed(missing: str, ways: Ways, output: Path) -> str:
     path = write_strips(output / f"{name}.png", list(_strips(ways)))
     text += f"![completions]({path.name})\n\n"
     for way, own in ways.items():
-        path = output / f"{name}-{way.replace(' ', '-')}-progress.png"
+        path = output / f"{name}-{file_name(way)}-progress.png"
         unit = "proposals" if own.numbers["progress"][0] == "0" else "passes"
         images = own.arrays["progress"].swapaxes(0, 1)
         write_strips(path, [("", strip) for strip in images], own.numbers["progress"])

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from plmcmc.baselines import ForestImputer, GaussianImputer, MeanImputer, MiwaeImputer
+from plmcmc.experiments.algorithm1 import last_completions
 from plmcmc.experiments.sources import Table
 from plmcmc.experiments.study import Place
 from plmcmc.imputation import Effort, FlowImputer
-from plmcmc.posterior import condition
 from plmcmc.training import MonteCarloEM, double, paper, undouble
 from plmcmc.training.presets import TABLES, Preset
 
@@ -91,20 +91,16 @@ class TableFiller:
         fitted = MonteCarloEM(preset.schedule).fit(
             flow, rows, random_state=seed, progress=self.place.progress
         )
-        # In whitened units, as in training: the auxiliary's deviation is one of those.
-        whiten = fitted.flow.chain[0]
-        mean, scale = (part.double().cpu().numpy() for part in (whiten.mean, whiten.scale))
-        found = condition(fitted.flow.flow, (rows - mean) / scale).sample(
-            1,
+        draws = last_completions(
+            fitted.flow,
+            rows,
+            preset.schedule.method,
+            preset.schedule.start,
+            self.place,
+            proposals=preset.schedule.proposals,
             chains=preset.draws,
-            warmup=0,
-            thin=preset.schedule.proposals,
-            method=preset.schedule.method,
-            start=preset.schedule.start,
-            random_state=seed,
-            progress=self.place.progress,
+            seed=seed,
         )
-        draws = found.values[:, 0] * scale + mean
         draws = np.clip(draws, np.nanmin(rows, 0), np.nanmax(rows, 0))
         draws = undouble(draws) if preset.doubled else draws
         told = {"accepted in training": float(np.mean(fitted.acceptance))}

@@ -1,0 +1,46 @@
+"""What is worked out once and kept: files named by all that they depend on, and arrays in them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plmcmc.experiments.study import Place
+
+
+def shared_path(place: Place, kind: str, *known: Any) -> Path:
+    """Return where something that experiments share is kept; the directory is made.
+
+    Args:
+        place: where experiments work.
+        kind: what it is.
+        known: all that it depends on: arrays, and what JSON has.
+    """
+    place.shared.mkdir(parents=True, exist_ok=True)
+    words = json.dumps([_told(own) for own in known])
+    return place.shared / f"{kind}-{sha256(words.encode()).hexdigest()[:12]}"
+
+
+def _told(own: Any) -> Any:
+    return sha256(own.tobytes()).hexdigest() if isinstance(own, np.ndarray) else own
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays to a file, whole or not at all."""
+    half = path.with_suffix(".part")
+    with half.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
+    os.replace(half, path)
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file; objects in it are refused, not unpickled."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
