@@ -28,6 +28,7 @@ from plmcmc.imputation.likelihood import log_likelihood
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import interval_ends
 from plmcmc.rng import RandomState
+from plmcmc.training.team import Team
 
 Array = NDArray[np.float64]
 
@@ -44,6 +45,8 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         random_state: a seed; the same one gives the same numbers.
         device: where flows learn and chains run, such as `"cuda"`.
         checkpoint: a file that `fit` saves to now and then, and goes on from if it is there.
+        distributed: let `fit` learn together with the other processes of torch.distributed's group,
+            each of which is given the same table.
         progress: show bars; by default on a terminal only.
 
     Attributes:
@@ -71,6 +74,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         random_state: RandomState = None,
         device: str = "cpu",
         checkpoint: str | Path | None = None,
+        distributed: bool = False,
         progress: bool | None = None,
     ) -> None:
         self.effort = effort
@@ -79,6 +83,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.device = device
         self.checkpoint = checkpoint
+        self.distributed = distributed
         self.progress = progress
 
     effort_: Effort
@@ -99,7 +104,9 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.rows_ = len(codes)
         counts = [None if levels is None else len(levels) for levels in self.layout_.levels]
         schema = Schema.of(codes, self.layout_.names, self.layout_.kinds, counts)
-        self.effort_, self.seed_ = effort, resumed_seed(self.checkpoint, self.random_state)
+        team = Team.here() if self.distributed else Team()
+        self.effort_ = effort
+        self.seed_ = team.agreed(resumed_seed(self.checkpoint, self.random_state))
         place = None if self.checkpoint is None else Path(self.checkpoint)
         self.model_ = fit_table(
             schema,
@@ -109,6 +116,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             device=device,
             checkpoint=place,
             progress=self.progress,
+            team=team,
         )
         self.convergence_ = no_chains(self.model_)
         return self
