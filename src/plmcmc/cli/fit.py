@@ -33,7 +33,7 @@ LEAST_ROWS = 10
 
 
 def fit(arguments: Namespace) -> None:
-    """Learn from files with tables, and save what was learned; by torchrun, in several processes."""
+    """Learn from files with tables, and save it; as torchrun starts them, in several processes."""
     with torchrun_team(arguments.device) as team, nullcontext() if team.leads else silence():
         _fit(arguments, team)
 
