@@ -30,7 +30,8 @@ def check_table(table: Any) -> None:
             f"expected an array, or a DataFrame of pandas or polars; got {type(table).__name__}. "
             f"Convert it, or read the file first"
         )
-    if hasattr(table, "columns") and len(table.columns) == 0:
+    columns = getattr(table, "columns", None)
+    if columns is not None and len(columns) == 0:
         raise DataError("expected a table with columns; it has none. Give it the columns to fill")
 
 

@@ -19,9 +19,9 @@ from plmcmc.imputation.reading import LARGEST
 
 # What a column of Parquet must be stored as to hold a kind; other kinds fit anywhere.
 STORED: dict[str, tuple[Callable[[Any], bool], ...]] = {
-    "continuous": (pa.types.is_floating,),
-    "integer": (pa.types.is_integer, pa.types.is_floating),
-    "boolean": (pa.types.is_boolean,),
+    "continuous": (pa.types.is_floating, pa.types.is_null),
+    "integer": (pa.types.is_integer, pa.types.is_floating, pa.types.is_null),
+    "boolean": (pa.types.is_boolean, pa.types.is_null),
 }
 _NULLABLE = {
     getattr(pa, name.lower())(): getattr(pd, name + "Dtype")()
@@ -106,7 +106,8 @@ class ParquetTable:
             if self.holes(name):
                 place = table.column_names.index(name)
                 field = table.schema.field(place)
-                table = table.set_column(place, field, _stored(frame[name].array, field.type))
+                found = _stored(frame[name].array, field.type)
+                table = table.set_column(place, field.with_type(found.type), found)
         if flag is not None:
             table = table.append_column(flag.name, pa.array(flag.rows, pa.bool_()))
         buffer = io.BytesIO()
@@ -166,6 +167,9 @@ def check_types(first: ParquetTable, other: ParquetTable) -> None:
 
 def _stored(values: Any, kind: Any) -> Any:
     found = pa.array(values, from_pandas=True)
+    if pa.types.is_null(kind):
+        # A file without a single value had no type to keep.
+        return found
     if pa.types.is_dictionary(kind):
         # No cast leads from one width of codes to another.
         codes = found.indices.cast(kind.index_type)
