@@ -7,19 +7,9 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from plmcmc.imputation import Effort, FlowImputer
-from plmcmc.training.tabular import TableTraining
+from plmcmc.imputation import FlowImputer
+from toy_tables import LEAST
 
-# What is promised does not depend on how good the model is.
-LEAST = Effort(
-    members=1,
-    couplings=2,
-    width=4,
-    training=TableTraining(updates=2, batch=32),
-    chains=2,
-    burn_in=2,
-    states=3,
-)
 WORDS = ("a,b", 'say "so"', "two\nlines", "ünï 🙂", "=1+1", "", " first", "NA", "-5", "tab\t")
 ORDER = ("low", "mid, or so", "high")
 LARGE = 2**63 - 1

@@ -5,16 +5,16 @@ import warnings
 
 import pytest
 
-from plmcmc.imputation import FlowImputer
+from plmcmc.imputation import EFFORTS, FlowImputer
 from table_cases import CASES, frame
 from table_files import run
-from toy_tables import TINY
+from toy_tables import LEAST
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """One model for all: fitted, and where it is saved."""
-    imputer = FlowImputer(TINY, random_state=0).fit(frame())
+    imputer = FlowImputer(LEAST, random_state=0).fit(frame())
     return imputer, imputer.save(tmp_path_factory.mktemp("shared") / "model")
 
 
@@ -38,12 +38,12 @@ def contents(directory):
     return {place: place.is_file() and place.read_bytes() for place in directory.rglob("*")}
 
 
-@pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(
     "case", [case for case in CASES if isinstance(case.ask, str)], ids=lambda case: case.name
 )
 def test_by_the_command(case, model, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(EFFORTS, "fast", LEAST)
     written(case, tmp_path)
     before = contents(tmp_path)
     with pytest.MonkeyPatch.context() as patch:

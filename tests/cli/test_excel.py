@@ -14,7 +14,7 @@ from plmcmc.cli.tables.workbook import Sheet, column_of, letters_of
 from plmcmc.imputation import EFFORTS
 from plmcmc.imputation.convergence import LEAST_STATES
 from table_files import run
-from toy_tables import TINY
+from toy_tables import LEAST
 
 # Seventeen digits: openpyxl would write sixteen, and another number.
 LONG = 0.1 + 0.2
@@ -41,7 +41,7 @@ def book(tmp_path_factory):
 def model(book):
     """A model of it, with states enough to tell what has converged."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(EFFORTS, "fast", replace(TINY, states=LEAST_STATES))
+        patch.setitem(EFFORTS, "fast", replace(LEAST, states=LEAST_STATES))
         assert run("fit", book, "-o", book.with_name("model"), "--effort", "fast") == 0
     return book.with_name("model")
 
