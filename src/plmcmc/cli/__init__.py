@@ -28,14 +28,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return arguments.command(arguments)
     except (ValueError, OSError) as error:
-        print(f"plmcmc: {error}", file=sys.stderr)
+        print(f"plmcmc: {_said(error)}", file=sys.stderr)
         return USAGE_ERROR
-    except MemoryError as error:
-        print(f"plmcmc: {error}", file=sys.stderr)
+    except (MemoryError, RuntimeError) as error:
+        print(f"plmcmc: {_short_of_memory(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
         print(f"plmcmc: {str(error) or 'interrupted'}", file=sys.stderr)
         return 130
+
+
+def _said(error: ValueError | OSError) -> str:
+    """Return what is wrong, in words; the system's own errors are numbers and a few words."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return (
+            f"{error.filename or 'a file'}: expected to read or write it; the system says: "
+            f"{error.strerror}. Choose another place, or make room"
+        )
+    return str(error)
+
+
+def _short_of_memory(error: MemoryError | RuntimeError) -> str:
+    """Return what to do about too little memory; other errors are raised again."""
+    from plmcmc.posterior.memory import memory_ran_out
+
+    said = memory_ran_out(error)
+    if said is None:
+        raise error
+    if said.startswith("not enough memory"):
+        return str(error)
+    return (
+        f"expected more memory than there is ({said}). Use fewer rows or columns, --effort fast, "
+        f"or a machine with more"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -102,10 +102,12 @@ def places_of(paths: Sequence[Path], output: Path, draws: int | None) -> list[li
     """Return the files to write for each file that is read."""
     if len(paths) == 1:
         if output.is_dir():
-            raise ValueError(f"{output} is a directory: expected a file for the one table")
+            raise ValueError(
+                f"{output} is a directory: expected a file for the one table. Name one"
+            )
         if form_of(output) != form_of(paths[0]):
             raise ValueError(
-                f"{output}: expected a {form_of(paths[0])} file, as {paths[0]} is; choose that "
+                f"{output}: expected a {form_of(paths[0])} file, as {paths[0]} is. Choose that "
                 f"suffix"
             )
         return [_numbered(output, draws)]
@@ -130,7 +132,7 @@ def check_free(places: Sequence[Path], *, overwrite: bool) -> None:
         if place.exists() and not overwrite:
             raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
         if place.is_dir():
-            raise ValueError(f"{place} is a directory: expected the name of a file")
+            raise ValueError(f"{place} is a directory: expected a file. Name one")
     for directory in {place.parent for place in places}:
         check_directory(directory)
 
@@ -160,6 +162,8 @@ def check_directory(directory: Path) -> None:
     """Refuse a directory that is not there and could not be made, or not be written to."""
     there = next(p for p in (directory, *directory.absolute().parents) if p.exists())
     if not there.is_dir():
-        raise ValueError(f"{there} is a file: expected a directory to write to")
+        raise ValueError(
+            f"{there} is a file: expected a directory to write to. Choose another place"
+        )
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(f"{there} cannot be written to: choose another directory")

@@ -17,7 +17,7 @@ def add_impute(commands: Commands) -> None:
     impute = added(
         commands,
         "impute",
-        "fill the holes of tables in CSV, TSV or Parquet files",
+        "fill the holes of tables in CSV, TSV, Parquet or Excel files",
         "Fill the holes of tables: by a model saved before, or by one that is fitted to all of "
         "DATA first. What is there stays as it is, to the character. Identifiers, dates, free "
         "text and excluded columns pass through untouched; --types says otherwise.",
@@ -65,7 +65,7 @@ def _add_data(command: argparse.ArgumentParser) -> None:
         "data",
         nargs="+",
         metavar="DATA",
-        help="tables of the same columns: .csv, .tsv (both may be .gz) or .parquet",
+        help="tables of the same columns: .csv, .tsv (both may be .gz), .parquet or .xlsx",
     )
 
 

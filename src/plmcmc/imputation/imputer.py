@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from plmcmc.chains import resumed_seed
 from plmcmc.data import DataError, Schema
-from plmcmc.imputation.columns import check_names
+from plmcmc.imputation.columns import check_names, check_numbers, check_table
 from plmcmc.imputation.convergence import Convergence, no_chains, warn_unless_converged
 from plmcmc.imputation.device import device_of
 from plmcmc.imputation.diagnosis import Diagnosis, diagnosed
@@ -203,19 +203,22 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _checked(self, table: Any, *, reset: bool) -> Any:
         """Let scikit-learn check an array; tables with names keep their types."""
         least = 2 if reset else 1
+        check_table(table)
         if not hasattr(table, "columns"):
+            check_numbers(table)
             return validate_data(
                 self,
                 table,
                 reset=reset,
                 dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan",
+                # What is infinite is refused by row and column, with what else is no code.
+                ensure_all_finite=False,
                 ensure_min_samples=least,
                 copy=True,
             )
         if len(table) < least:
             rows = "1 row" if len(table) == 1 else f"{len(table)} rows"
-            raise DataError(f"the table has {rows}: at least {least} are needed")
+            raise DataError(f"expected a table of at least {least} rows; got {rows}. Add rows")
         check_names(table)
         validate_data(self, table, reset=reset, skip_check_array=True)
         return table

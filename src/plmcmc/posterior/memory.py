@@ -81,18 +81,26 @@ def in_chunks(
         )
 
 
+def memory_ran_out(error: BaseException) -> str | None:
+    """Return what was said of memory that ran out; None if the error is of something else."""
+    said = str(error)
+    short = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    if not short and not any(sign in said for sign in _SIGNS):
+        return None
+    return (said.splitlines() or ["MemoryError"])[0][:120]
+
+
 def _tried(work: Callable[[list[Block]], None], blocks: list[Block]) -> str | None:
     """Return None when the work is done, and what was said when memory ran out."""
     try:
         work(blocks)
     except (RuntimeError, MemoryError) as error:
-        said = str(error)
-        short = isinstance(error, torch.OutOfMemoryError | MemoryError)
-        if not short and not any(sign in said for sign in _SIGNS):
+        said = memory_ran_out(error)
+        if said is None:
             raise
     else:
         return None
     # Only here, where the error and with it the tensors that it held are gone.
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    return (said.splitlines() or ["MemoryError"])[0][:120]
+    return said
