@@ -6,6 +6,7 @@ So an archive takes no more memory than it is large, and names in it lead nowher
 from __future__ import annotations
 
 import stat
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,12 +53,16 @@ def read_archive(path: Path, names: Sequence[str]) -> dict[str, bytes]:
     size = path.stat().st_size
     with path.open("rb") as file:
         _check_end(file, size, len(names))
-        with zipfile.ZipFile(file) as archive:
-            entries = archive.infolist()
-            _check_names([entry.filename for entry in entries], names)
-            for entry in entries:
-                _check_entry(entry, size)
-            return {entry.filename: archive.read(entry) for entry in entries}
+        try:
+            with zipfile.ZipFile(file) as archive:
+                entries = archive.infolist()
+                _check_names([entry.filename for entry in entries], names)
+                for entry in entries:
+                    _check_entry(entry, size)
+                return {entry.filename: archive.read(entry) for entry in entries}
+        except (OSError, struct.error) as e:
+            # A place before its beginning, or a record that ends too early.
+            raise ValueError(f"the records of the archive do not fit: {e}") from e
 
 
 def _check_end(file: BinaryIO, size: int, count: int) -> None:

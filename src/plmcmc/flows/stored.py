@@ -91,7 +91,10 @@ def read_model(path: Path, form: str, version: int) -> tuple[Fields, dict[str, T
     own = described.inside("weights")
     weights = contents[WEIGHTS] if contents else _bounded(path / WEIGHTS, own.count("bytes"))
     _check_weights(weights, own)
-    return described, tensors_of(weights)
+    try:
+        return described, tensors_of(weights)
+    except (SafetensorError, LookupError, RuntimeError) as e:
+        raise ValueError(f"{WEIGHTS}: {e}") from e
 
 
 @contextmanager
@@ -182,7 +185,10 @@ def _check_form(path: Path, described: Fields, form: str, version: int) -> None:
     """Refuse other files, and those of other versions, before anything else is looked at."""
     found, other = described.found.get("format"), described.found.get("version")
     if found != form:
-        raise FileError(f"{path} is not a {form}: its {CONFIG} says format {shown(found)}")
+        raise FileError(
+            f"{path} is not a {form}: its {CONFIG} says format {shown(found)}. Expected what a "
+            f"{form[7:]}'s save wrote"
+        )
     if type(other) is not int or other != version:
         raise FileError(
             f"{path} is a {form} of version {shown(other)}, and this plmcmc reads version "
