@@ -251,7 +251,7 @@ def _header(content: bytes, rng: random.Random) -> bytes:
                 ({}, {"a": "b"}, {"a": 1}, [], "x", {"a": "y" * 99})
             )
         text = json.dumps(header).encode("utf-8", "surrogatepass")
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return content
     claimed = len(text) if rng.random() < 0.9 else rng.choice((0, size, *HUGE)) % 2**64
     return claimed.to_bytes(8, "little") + text + content[8 + size :]

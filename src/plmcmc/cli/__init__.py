@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from plmcmc import __version__
+from plmcmc.cli.doctor import add_doctor
 from plmcmc.cli.flow_options import add_fit_flow
 from plmcmc.cli.parser import Commands
 from plmcmc.cli.reproduce_options import add_reproduce
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     add_info(commands)
     add_fit_flow(commands)
     add_reproduce(commands)
+    add_doctor(commands)
     return parser
 
 
