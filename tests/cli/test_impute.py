@@ -216,7 +216,7 @@ class TestModels:
         assert (tmp_path / "a.csv").read_bytes() == filled(data, tmp_path / "b.csv", "--seed", "3")
 
     def test_other_rows_and_another_order_of_columns(self, data, tmp_path):
-        model = self.fitted(data, tmp_path / "model")
+        model = self.fitted(data, tmp_path / "model.zip")
         new = tmp_path / "new.csv"
         new.write_text("colour,code,other,count,size\ngreen,007,x,,1.5\nNA,012,y,3,NA\n")
         assert run("impute", new, "-o", tmp_path / "out.csv", "--model", model) == 0
@@ -243,7 +243,7 @@ class TestModels:
         assert "'blue, dark', 'green', 'red'; got 'pink'. Correct it" in told
 
     def test_shown(self, data, tmp_path, capsys):
-        model = self.fitted(data, tmp_path / "model")
+        model = self.fitted(data, tmp_path / "model.zip")
         assert run("info", model) == 0
         told = capsys.readouterr().out
         for word in (

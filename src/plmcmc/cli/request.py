@@ -11,7 +11,7 @@ from typing import Any
 
 from plmcmc import __version__
 from plmcmc.cli.tables import form_of, suffix_of
-from plmcmc.flows.files import free_place
+from plmcmc.flows.stored import free_place
 from plmcmc.imputation.device import device_of
 
 SEED = 0
@@ -79,7 +79,8 @@ def identity_of(command: str, arguments: Namespace) -> dict[str, Any]:
         "device": arguments.device,
     }
     if model:
-        found["model"] = [_hash(path) for path in sorted(Path(model).iterdir()) if path.is_file()]
+        files = sorted(Path(model).iterdir()) if Path(model).is_dir() else [Path(model)]
+        found["model"] = [_hash(path) for path in files if path.is_file()]
     else:
         found |= {
             "seed": SEED if arguments.seed is None else arguments.seed,

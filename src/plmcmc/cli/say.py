@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from plmcmc.cli.printable import printable
 from plmcmc.posterior import ConvergenceWarning
 
 _silent = False
@@ -31,13 +32,13 @@ def say(text: str) -> None:
     if _silent:
         return
     # Names of columns and files may look like markup; long lines are for the terminal to wrap.
-    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+    Console().print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def warn(text: str) -> None:
     """Print a warning, where errors go."""
     if not _silent:
-        print(f"plmcmc: warning: {text}", file=sys.stderr)
+        print(f"plmcmc: warning: {printable(text)}", file=sys.stderr)
 
 
 @contextmanager

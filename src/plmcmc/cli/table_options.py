@@ -43,7 +43,7 @@ def add_fit(commands: Commands) -> None:
         "plmcmc fit survey.csv -o model",
     )
     _add_data(fit)
-    _add_output(fit, "MODEL", "the directory to write")
+    _add_output(fit, "MODEL", "the directory to write, or one file if it ends in .zip")
     _add_fitting(fit, "0")
     fit.set_defaults(command=_run_fit)
 
@@ -56,7 +56,7 @@ def add_info(commands: Commands) -> None:
         description="Show what a saved model holds: its columns, their kinds and values, and how "
         "it was fitted.",
     )
-    info.add_argument("model", metavar="MODEL", help="a directory written by plmcmc fit")
+    info.add_argument("model", metavar="MODEL", help="what plmcmc fit wrote")
     info.set_defaults(command=_run_info)
 
 
@@ -78,8 +78,7 @@ def _add_filling(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add(
         "--model",
-        help="fill by this model, a directory written by plmcmc fit; without it one is fitted to "
-        "DATA",
+        help="fill by this model, as plmcmc fit wrote it; without it one is fitted to DATA",
     )
     add(
         "--statistic",

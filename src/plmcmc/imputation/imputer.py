@@ -191,13 +191,20 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return diagnosed(self.model_, self.layout_, codes, self.effort_, self.seed_)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the fitted imputer to a new directory: JSON and safetensors, never pickle."""
+        """Write the fitted imputer to a new directory, or one file if the name ends in `.zip`.
+
+        JSON and safetensors, never pickle.
+        """
         check_is_fitted(self)
         return save_imputer(self, path, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "cpu") -> FlowImputer:
-        """Read an imputer written by `save`: it fills as the one that was saved."""
+        """Read an imputer written by `save`: it fills as the one that was saved.
+
+        Raises:
+            FileError: naming the file and what is wrong with it.
+        """
         return load_imputer(cls, path, device)
 
     def _checked(self, table: Any, *, reset: bool) -> Any:
