@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
+from plmcmc import disk
 from plmcmc.cli import impute as command
-from plmcmc.cli import tables
 from plmcmc.cli.job import Filled, Found, part_of, working
 from plmcmc.imputation import FlowImputer
 from plmcmc.training.tabular import TableEM
@@ -75,7 +75,7 @@ class TestWorking:
 
     def test_half_a_table_is_none(self, tmp_path):
         stopped(tmp_path / "out.part", SAME)
-        os.rename(tmp_path / "out.part" / "table-0", tmp_path / "out.part" / "table-0.partial")
+        os.rename(tmp_path / "out.part" / "table-0", tmp_path / "out.part" / ".table-0.partial")
         with working(tmp_path / "out.part", SAME, overwrite=False) as job:
             assert job.filled(0) is None
             job.keep(0, TABLE)
@@ -198,7 +198,7 @@ class TestImpute:
             replace(here, there)
 
         with monkeypatch.context() as patch:
-            patch.setattr(tables.os, "replace", replaced)
+            patch.setattr(disk.os, "replace", replaced)
             assert run(*argv) == 130
         assert sorted(os.listdir(tmp_path / "out")) == ["a.csv", "plmcmc.part"]
         assert run(*argv) == 0

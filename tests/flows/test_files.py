@@ -179,7 +179,7 @@ def test_a_foreign_flow_is_refused_and_nothing_written(build, message, path):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("step", ["plmcmc.flows.files.save_file", "plmcmc.flows.files._swap"])
+@pytest.mark.parametrize("step", ["plmcmc.disk._write", "plmcmc.disk._swap"])
 def test_nothing_is_half_written_when_saving_fails(step, overwrite, path, monkeypatch):
     if overwrite:
         save(nice(4), path)
@@ -202,7 +202,7 @@ def test_the_old_flow_stays_when_the_new_one_cannot_take_its_place(saved, monkey
     replace = os.replace
 
     def fail(source, target):
-        if Path(target) == saved and Path(source).name.count("old") == 0:
+        if Path(target) == saved and Path(source).name.count("replaced") == 0:
             raise OSError("disk on fire")
         replace(source, target)
 

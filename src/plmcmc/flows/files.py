@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +10,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as packed
 from torch import Tensor, nn
 
+from plmcmc import disk
 from plmcmc.flows.base import seeded
 from plmcmc.flows.glow import Glow
 from plmcmc.flows.linear import Linear
@@ -64,9 +63,10 @@ def save(flow: Flow, path: str | Path, *, overwrite: bool = False) -> Path:
 def free_place(path: str | Path, kind: str, *, overwrite: bool) -> Path:
     """Return where a model may be written, or say why not."""
     path = Path(path)
-    if path.exists() and not overwrite:
+    there = disk.standing(path)
+    if there.exists() and not overwrite:
         raise FileExistsError(f"{path} exists: choose another directory, or pass overwrite=True")
-    if path.exists() and not _holds_only_a_model(path):
+    if there.exists() and not _holds_only_a_model(there):
         raise FileExistsError(
             f"{path} is not a saved {kind} or holds more: choose another directory"
         )
@@ -77,23 +77,17 @@ def write_directory(
     path: Path, described: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> Path:
     """Write a model's two files into a directory, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    try:
-        (staging / CONFIG).write_text(json.dumps(described, indent=2) + "\n")
-        save_file(
-            {name: tensor.contiguous() for name, tensor in tensors.items()}, staging / WEIGHTS
-        )
-        staging.chmod(0o755)
-        _swap(staging, path)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
+    content = {
+        CONFIG: (json.dumps(described, indent=2) + "\n").encode(),
+        WEIGHTS: packed({name: tensor.contiguous() for name, tensor in tensors.items()}),
+    }
+    disk.write_directory(path, content)
     return path
 
 
 def read_directory(path: Path, form: str, version: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return what `write_directory` wrote, if it is of this form and version."""
+    path = disk.standing(path)
     if not (path / CONFIG).is_file():
         raise FileError(f"{path} is not a saved {form[7:]}: it has no {CONFIG}")
     described = dict(json.loads((path / CONFIG).read_text()))
@@ -131,20 +125,6 @@ def rebuild(described: dict[str, Any], dtype: torch.dtype, tensors: Mapping[str,
         flow = _build(described).to(dtype)
     flow.load_state_dict(tensors)
     return flow.eval()
-
-
-def _swap(staging: Path, path: Path) -> None:
-    """Put `staging` where `path` is; the old directory goes only once the new one stands."""
-    old = staging.with_name(staging.name + "-old")
-    if path.exists():
-        os.replace(path, old)
-    try:
-        os.replace(staging, path)
-    except BaseException:
-        if old.exists():
-            os.replace(old, path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _holds_only_a_model(path: Path) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc import statistics
+from plmcmc.disk import write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,10 +104,7 @@ class Draws:
         names = ("passes", "warmup_passes", "exact", "method", "seed")
         facts = {name: getattr(self, name) for name in names}
         content = save(tensors, {"draws": json.dumps(facts)})
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(path.name + ".partial")
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        write(path, content)
         return path
 
     @classmethod

@@ -105,6 +105,7 @@ def fit_flow(
     settings |= {"held_out": held_out, "patience": patience, "seed": seed}
     identity = {key: str(value) for key, value in settings.items()}
     identity |= {"data": fingerprint(train, judge), "flow": described_flow(flow)}
+    identity |= {"device": train.device.type}
     with progress_bar("Training", epochs, show=progress) as report:
         state = run(
             epoch,

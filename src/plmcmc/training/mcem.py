@@ -98,6 +98,7 @@ class MonteCarloEM:
         stepper = CompletedEpoch(inner, _whitened(data, moments), schedule, seed)
         identity = {"seed": str(seed), "schedule": described(schedule)}
         identity |= {"data": fingerprint(data.values, data.observed), "flow": described_flow(inner)}
+        identity |= {"device": data.values.device.type}
         with progress_bar("Monte Carlo EM", schedule.epochs, show=progress) as report:
             state = run(
                 stepper,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from plmcmc.cli.tables.parquet import ParquetTable, check_types, read_parquet
 from plmcmc.cli.tables.text import TextTable, read_text
+from plmcmc.disk import write_all
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
@@ -84,17 +83,8 @@ def check_same(
 
 def write_files(files: Iterable[tuple[Path, bytes]]) -> None:
     """Write files, each whole or not at all, and none before all are ready to take their places."""
-    ready = list(files)
-    staged = [place.with_name(f".{place.name}.part") for place, _ in ready]
-    try:
-        for (place, content), temporary in zip(ready, staged, strict=True):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            packed = place.name.lower().endswith(".gz")
-            temporary.write_bytes(gzip.compress(content, mtime=0) if packed else content)
-        for (place, _), temporary in zip(ready, staged, strict=True):
-            os.replace(temporary, place)
-    finally:
-        for temporary in staged:
-            # What has taken its place is not there; where no directory could be made, nothing is.
-            with suppress(OSError):
-                temporary.unlink()
+    write_all({place: _packed(place, content) for place, content in files})
+
+
+def _packed(place: Path, content: bytes) -> bytes:
+    return gzip.compress(content, mtime=0) if place.name.lower().endswith(".gz") else content
