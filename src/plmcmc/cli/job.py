@@ -36,12 +36,14 @@ class Found(NamedTuple):
         settled: how many of them have all of their holes converged; None where nobody can tell.
         holes: how many there are.
         share: of the holes, how many have converged; None where nobody can tell.
+        stuck: how many rows have a chain that never moved.
     """
 
     rows: int
     settled: int | None
     holes: int
     share: float | None
+    stuck: int = 0
 
 
 class Filled(NamedTuple):

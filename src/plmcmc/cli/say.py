@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from plmcmc.posterior import ConvergenceWarning
+from plmcmc.posterior import ConvergenceWarning, StuckWarning
 
 
 def say(text: str) -> None:
@@ -32,7 +32,8 @@ def warnings_in_words() -> Iterator[None]:
         warn(str(message))
 
     with warnings.catch_warnings():
-        # The command says itself what has not converged, in terms of its own options.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        # The command says itself what has not converged or moved, in terms of its own options.
+        for told in (ConvergenceWarning, StuckWarning):
+            warnings.simplefilter("ignore", told)
         warnings.showwarning = show
         yield

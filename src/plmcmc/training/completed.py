@@ -81,6 +81,7 @@ class CompletedEpoch:
         self.losses = torch.zeros(schedule.epochs, dtype=torch.float64)
         steps = (schedule.epochs - 1) // schedule.every if len(self.holed) > 0 else 0
         self.acceptance = torch.full((steps,), torch.nan, dtype=torch.float64)
+        self.stuck = torch.full_like(self.acceptance, torch.nan)
         try:
             condition(flow.eval(), data.values[:1], data.observed[:1], precision=schedule.precision)
         except TypeError as error:
@@ -106,7 +107,8 @@ class CompletedEpoch:
         """Return weights, the optimizer's moments and the history."""
         tensors = {f"now.{key}": value for key, value in self.inner.state_dict().items()}
         tensors |= moments_of(self.optimizer) | self.steady.tensors()
-        return tensors | {"losses": self.losses, "acceptance": self.acceptance}
+        history = {"losses": self.losses, "acceptance": self.acceptance, "stuck": self.stuck}
+        return tensors | history
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
@@ -122,8 +124,9 @@ class CompletedEpoch:
         self.steady.check(float(self.losses[epoch - 1]), completed[0].numel())
         if self.schedule.expects(epoch) and len(self.holed) > 0:
             with while_sampling():
-                completed, rate = self._expect(completed, epoch)
-            self.acceptance[epoch // self.schedule.every - 1] = rate
+                completed, rates = self._expect(completed, epoch)
+            due = epoch // self.schedule.every - 1
+            self.acceptance[due], self.stuck[due] = rates.mean(), (rates == 0).double().mean()
         return completed
 
     def _drawn(self, epoch: int) -> Tensor:
@@ -142,8 +145,8 @@ class CompletedEpoch:
         loss = maximise(self.ascent, completed, generator=source, **options)
         return float(loss) - float(log_det.mean())
 
-    def _expect(self, completed: Tensor, epoch: int) -> tuple[Tensor, float]:
-        """Walk every copy's chain; return where they are, and acceptance."""
+    def _expect(self, completed: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+        """Walk every copy's chain; return where they are, and acceptance of rows with holes."""
         copies, data = self.schedule.copies, self.data.select(self.holed)
         stacked = completed.unflatten(0, (-1, copies)).clone()
         before, after = stacked[self.holed], torch.empty_like(stacked[self.holed])
@@ -173,7 +176,7 @@ class CompletedEpoch:
         # Chains in warped coordinates may round what is seen: the data's own values stay.
         stacked[self.holed] = data.repeat(copies).project(after.flatten(0, 1)).view_as(after)
         self._tell_stuck(rates, data, epoch)
-        return stacked.flatten(0, 1), float(rates.mean())
+        return stacked.flatten(0, 1), rates
 
     def _tell_stuck(self, rates: Tensor, data: Incomplete, epoch: int) -> None:
         """Warn if most rows never moved, those apart of which nothing is seen."""
