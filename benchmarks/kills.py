@@ -64,10 +64,15 @@ def command(*words: str) -> Callable[[Path, Path], int]:
 def sample(inputs: Path, out: Path) -> int:
     """The library's sampling, by the method that it chooses itself."""
     x = np.load(inputs / "rows.npy")
-    flow = plmcmc.RealNVP(4, random_state=1)
+    flow = plmcmc.RealNVP(4, couplings=2, width=8, random_state=1)
     try:
         draws = plmcmc.condition(flow, x).sample(
-            150, random_state=0, chunk_rows=64, checkpoint=out / "run", checkpoint_every=40
+            300,
+            warmup=8,
+            random_state=0,
+            chunk_rows=64,
+            checkpoint=out / "run",
+            checkpoint_every=20,
         )
         draws.save(out / "draws.safetensors")
     except OSError as error:
@@ -87,8 +92,8 @@ JOBS = [
     Job(
         "fit-flow",
         command(
-            *["fit-flow", "IN/images.npy", "-o", "OUT/flow", "--flow", "nice", "--width", "32", "--bits", "4"],
-            *["--epochs", "40", "--patience", "40"],
+            *("fit-flow", "IN/images.npy", "-o", "OUT/flow", "--flow", "nice", "--width", "32"),
+            *("--bits", "4", "--epochs", "40", "--patience", "40"),
         ),
         "flow",
     ),
@@ -104,7 +109,7 @@ def make_inputs(folder: Path) -> None:
         cells = np.where(rng.random(x.shape) < 0.2, "", x.round(4).astype(str))
         lines = ["w,x,y,z", *(",".join(row) for row in cells)]
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
-    rows = rng.normal(size=(200, 4)).astype(np.float32)
+    rows = rng.normal(size=(160, 4)).astype(np.float32)
     rows[rng.random(rows.shape) < 0.4] = np.nan
     np.save(folder / "rows.npy", rows)
     np.save(folder / "images.npy", rng.integers(0, 256, (400, 6, 6, 1), dtype=np.uint8))
