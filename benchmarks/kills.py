@@ -27,6 +27,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,14 @@ from safetensors import safe_open
 import plmcmc
 from plmcmc import disk
 from plmcmc.cli import main
+from plmcmc.imputation import EFFORTS, Effort
+from plmcmc.training.tabular import TableTraining
 
+# Jobs are small, so that many can be killed: what is done per second of work does not matter here.
+EFFORTS["fast"] = Effort(2, 2, 8, TableTraining(updates=300, batch=16), 1, 8, 12)
+# Imported once, not by every process that is killed.
+MODULES = ("matplotlib.pyplot", "sklearn.datasets", "pandas", "arviz_stats", "plmcmc.experiments")
+MODULES += ("plmcmc.cli.fit", "plmcmc.cli.fit_flow", "plmcmc.cli.impute")
 CHAIN = 3
 SIZES = (16, 48, 128, 256, 512, 768, 1024, 1536, 2048, 3072)
 Bytes = dict[str, bytes]
@@ -67,12 +75,12 @@ def sample(inputs: Path, out: Path) -> int:
     flow = plmcmc.RealNVP(4, couplings=2, width=8, random_state=1)
     try:
         draws = plmcmc.condition(flow, x).sample(
-            300,
-            warmup=8,
+            120,
+            warmup=4,
             random_state=0,
             chunk_rows=64,
             checkpoint=out / "run",
-            checkpoint_every=20,
+            checkpoint_every=10,
         )
         draws.save(out / "draws.safetensors")
     except OSError as error:
@@ -105,14 +113,14 @@ def make_inputs(folder: Path) -> None:
     """Write small data of every kind."""
     rng = np.random.default_rng(0)
     for name in "ab":
-        x = rng.normal(size=(150, 1)) + 0.5 * rng.normal(size=(150, 4))
+        x = rng.normal(size=(100, 1)) + 0.5 * rng.normal(size=(100, 4))
         cells = np.where(rng.random(x.shape) < 0.2, "", x.round(4).astype(str))
         lines = ["w,x,y,z", *(",".join(row) for row in cells)]
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
-    rows = rng.normal(size=(160, 4)).astype(np.float32)
+    rows = rng.normal(size=(150, 4)).astype(np.float32)
     rows[rng.random(rows.shape) < 0.4] = np.nan
     np.save(folder / "rows.npy", rows)
-    np.save(folder / "images.npy", rng.integers(0, 256, (400, 6, 6, 1), dtype=np.uint8))
+    np.save(folder / "images.npy", rng.integers(0, 256, (200, 6, 6, 1), dtype=np.uint8))
 
 
 def content(folder: Path) -> Bytes:
@@ -336,6 +344,8 @@ def run() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    for name in MODULES:
+        import_module(name)
     jobs = [job for job in JOBS if arguments.only in (None, job.name)]
     source = random.Random(arguments.seed)
     head = "| command | kills | survived | resumed | jobs | bit-equal |\n|---|---|---|---|---|---|"
