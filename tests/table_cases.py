@@ -22,6 +22,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from plmcmc import disk
 from plmcmc.data import DataError
 from plmcmc.imputation import FlowImputer
 from toy_tables import LEAST
@@ -767,11 +768,10 @@ PLACES = [
         text(),
         FILL,
         2,
-        "out.csv: expected to read or write it; the system says: No space left on device. Choose "
-        "another place, or make room",
-        keeps=True,
+        "out.csv.part/job.json could not be written (No space left on device): make room there, "
+        "and run the same again. Nothing was left half-written",
         plant=lambda patch: patch.setattr(
-            Path, "write_bytes", broken(OSError(errno.ENOSPC, "No space left on device"))
+            disk, "_write", broken(OSError(errno.ENOSPC, "No space left on device"))
         ),
     ),
     Case(

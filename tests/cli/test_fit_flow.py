@@ -5,6 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
+from plmcmc.cli import fit_flow as command
 from plmcmc.cli import main
 from plmcmc.cli.fit_flow import _mirrored
 from plmcmc.cli.sheet import write_sheet
@@ -68,6 +69,23 @@ def test_it_goes_on_after_an_interrupt_to_the_same_flow(data, monkeypatch, capsy
     assert run(data, *options, "--overwrite") == 0
     assert "Going on from" in capsys.readouterr().out
     assert (data.parent / "flow" / "weights.safetensors").read_bytes() == whole
+
+
+def test_it_goes_on_after_a_stop_between_its_two_files(data, monkeypatch, capsys):
+    options = [*SMALL[:-4], "--epochs", "2", "--batch-size", "32"]
+
+    def stopped(*given, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "save", stopped)
+        assert run(data, *options) == 130
+    assert (data.parent / "flow.png").exists()
+    assert not (data.parent / "flow").exists()
+    sheet = (data.parent / "flow.png").read_bytes()
+    assert run(data, *options) == 0
+    assert (data.parent / "flow.png").read_bytes() == sheet
+    assert not (data.parent / "flow.part").exists()
 
 
 @pytest.mark.parametrize(

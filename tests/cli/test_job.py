@@ -1,13 +1,15 @@
 """What is kept of a job that was stopped: gone on with by the same command, and by no other."""
 
+import errno
 import json
 import os
 from contextlib import suppress
 
 import pytest
 
+from plmcmc import disk
 from plmcmc.cli import impute as command
-from plmcmc.cli import tables
+from plmcmc.cli import job as job_module
 from plmcmc.cli.job import Filled, Found, part_of, working
 from plmcmc.imputation import FlowImputer
 from plmcmc.training.tabular import TableEM
@@ -75,7 +77,7 @@ class TestWorking:
 
     def test_half_a_table_is_none(self, tmp_path):
         stopped(tmp_path / "out.part", SAME)
-        os.rename(tmp_path / "out.part" / "table-0", tmp_path / "out.part" / "table-0.partial")
+        os.rename(tmp_path / "out.part" / "table-0", tmp_path / "out.part" / ".table-0.partial")
         with working(tmp_path / "out.part", SAME, overwrite=False) as job:
             assert job.filled(0) is None
             job.keep(0, TABLE)
@@ -198,7 +200,7 @@ class TestImpute:
             replace(here, there)
 
         with monkeypatch.context() as patch:
-            patch.setattr(tables.os, "replace", replaced)
+            patch.setattr(disk.os, "replace", replaced)
             assert run(*argv) == 130
         assert sorted(os.listdir(tmp_path / "out")) == ["a.csv", "plmcmc.part"]
         assert run(*argv) == 0
@@ -241,3 +243,51 @@ class TestFit:
         assert run(*argv) == 0
         assert done == []
         assert sorted(os.listdir(tmp_path)) == ["data.csv", "model"]
+
+    def test_killed_after_the_model_was_written(self, data, tmp_path, monkeypatch, capsys):
+        argv = ("fit", data, "-o", tmp_path / "model", "--effort", "fast")
+        with monkeypatch.context() as patch:
+            # What a kill leaves: the model in its place, and all that was kept.
+            patch.setattr(job_module, "_remove", lambda *given: None)
+            assert run(*argv) == 0
+        assert sorted(os.listdir(tmp_path)) == ["data.csv", "model", "model.part"]
+        before = (tmp_path / "model" / "weights.safetensors").read_bytes()
+        assert run(*argv, "--seed", 1) == 2
+        assert "what differs: seed" in capsys.readouterr().err
+        assert (tmp_path / "model" / "weights.safetensors").read_bytes() == before
+        done = count_steps(monkeypatch)
+        assert run(*argv) == 0
+        assert done == []
+        assert (tmp_path / "model" / "weights.safetensors").read_bytes() == before
+        assert sorted(os.listdir(tmp_path)) == ["data.csv", "model"]
+        # Done is done: a model that is there is not written over.
+        assert run(*argv) == 2
+        assert "model exists" in capsys.readouterr().err
+
+    def test_killed_while_what_was_kept_was_removed(self, data, tmp_path, capsys):
+        (tmp_path / "model.part").mkdir()
+        (tmp_path / "model.part" / "fit.safetensors").write_bytes(b"the rest of an old job")
+        (tmp_path / "model.part" / ".table-0.partial").mkdir()
+        assert run("fit", data, "-o", tmp_path / "model", "--effort", "fast") == 0
+        assert "Going on" not in capsys.readouterr().out
+        assert sorted(os.listdir(tmp_path)) == ["data.csv", "model"]
+
+    def test_a_full_disk_keeps_the_last_checkpoint(self, data, tmp_path, monkeypatch, capsys):
+        argv = ("fit", data, "-o", tmp_path / "model", "--effort", "fast")
+        with monkeypatch.context() as patch:
+            write, full = disk._write, OSError(errno.ENOSPC, "No space left on device")
+
+            def filling(path, content):
+                if path.name == "weights.safetensors":
+                    raise full
+                write(path, content)
+
+            patch.setattr(disk, "_write", filling)
+            assert run(*argv) == 2
+        told = capsys.readouterr().err
+        assert "model could not be written (No space left on device): make room there" in told
+        assert "model.part keeps what was learned so far" in told
+        assert sorted(os.listdir(tmp_path)) == ["data.csv", "model.part"]
+        done = count_steps(monkeypatch)
+        assert run(*argv) == 0
+        assert done == []

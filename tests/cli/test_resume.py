@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from plmcmc.cli.job import FIT
 from plmcmc.imputation import EFFORTS
 from plmcmc.training.tabular import TableEM, TableTraining
 from table_files import run, text
@@ -38,15 +39,40 @@ def slow(*given):
 TableEM.step = slow
 sys.exit(main(sys.argv[1:]))
 """
+# The same, killed when it has written half of its second checkpoint.
+HALF_WRITTEN = """
+import os, signal, sys
+from test_resume import LONGER
+from plmcmc import disk
+from plmcmc.cli import main
+from plmcmc.imputation import EFFORTS
+
+EFFORTS["fast"] = LONGER
+write, seen = disk._write, []
+
+def half(path, content):
+    seen.extend([path] * ("fit.safetensors" in path.name))
+    if len(seen) < 2:
+        return write(path, content)
+    path.write_bytes(content[: len(content) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+disk._write = half
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def started(script, argv):
+    """Run a command in a process of its own."""
+    here, found = Path(__file__).parent, os.environ.get("PYTHONPATH", "")
+    paths = os.pathsep.join([str(here), str(here.parent), found])
+    words = [sys.executable, "-c", script, *map(str, argv)]
+    return subprocess.Popen(words, stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths})
 
 
 def killed(argv, part, number):
     """Run a command, kill it as soon as there is a checkpoint; return exit code and words."""
-    here = Path(__file__).parent
-    environment = os.environ | {"PYTHONPATH": f"{here}{os.pathsep}{here.parent}"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOWLY, *map(str, argv)], stderr=subprocess.PIPE, env=environment
-    )
+    process = started(SLOWLY, argv)
     end = time.monotonic() + PATIENCE_S
     while not (part / "fit.safetensors").exists() and time.monotonic() < end:
         assert process.poll() is None, process.communicate()
@@ -92,10 +118,17 @@ def test_impute(number, data, whole, tmp_path, capfd):
     assert sorted(os.listdir(tmp_path)) == ["data.csv", "out.csv"]
 
 
-def test_fit(data, tmp_path):
+def test_fit_killed_while_it_writes_a_checkpoint(data, tmp_path):
     argv = ("fit", data, "-o", tmp_path / "model", "--effort", "fast")
-    assert killed(argv, tmp_path / "model.part", signal.SIGKILL)[0] == -signal.SIGKILL
-    assert 0 < steps_of(argv) < ROUNDS
+    process = started(HALF_WRITTEN, argv)
+    assert process.communicate(timeout=PATIENCE_S) == (None, b"")
+    assert process.returncode == -signal.SIGKILL
+    part = tmp_path / "model.part"
+    half, good = ((part / name).stat().st_size for name in (".fit.safetensors.partial", FIT))
+    assert 0 < half < good
+    # From the one before, which was whole.
+    assert steps_of(argv) == 2
+    assert sorted(os.listdir(tmp_path)) == ["data.csv", "model"]
     whole = ("fit", data, "-o", tmp_path / "whole", "--effort", "fast")
     assert steps_of(whole) == ROUNDS
     for name in ("config.json", "weights.safetensors"):

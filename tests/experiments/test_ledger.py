@@ -1,10 +1,13 @@
 """What is kept of an experiment survives, is not mixed with other settings, and is not redone."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
 
+from plmcmc.disk import WriteError
 from plmcmc.experiments.ledger import LINES, Ledger, LedgerError
 from plmcmc.experiments.study import Found
 
@@ -62,6 +65,50 @@ def test_a_damaged_line_is_named(tmp_path, line, words):
     path.write_text(f"{path.read_text()}{line}\n" + json.dumps({"part": "x", "numbers": {}}) + "\n")
     with pytest.raises(LedgerError, match=words):
         kept(tmp_path)
+
+
+def test_a_source_that_changed_is_refused_once_there_are_numbers_of_it(tmp_path):
+    source, place = tmp_path / "x.csv", tmp_path / "out"
+    source.write_text("1")
+    kept(place).check_source(source)
+    # Nothing was made of it yet.
+    source.write_text("2")
+    ledger = kept(place)
+    ledger.check_source(source)
+    ledger.add("first", Found({"NMSE": 0.5}))
+    kept(place).check_source(source)
+    assert list(kept(place)) == ["first"]
+    source.write_text("3")
+    with pytest.raises(LedgerError, match=r"x.csv is not what the parts .* made of \(data: "):
+        kept(place).check_source(source)
+
+
+def test_a_directory_is_all_that_is_in_it(tmp_path):
+    source, place = tmp_path / "flow", tmp_path / "out"
+    source.mkdir()
+    (source / "weights").write_text("1")
+    ledger = kept(place)
+    ledger.check_source(source)
+    ledger.add("first", Found({"NMSE": 0.5}))
+    (source / "weights").write_text("2")
+    with pytest.raises(LedgerError, match="flow is not what"):
+        kept(place).check_source(source)
+
+
+def test_a_full_disk_leaves_no_half_of_a_line(tmp_path, monkeypatch):
+    ledger = kept(tmp_path)
+    before = (tmp_path / LINES).read_bytes()
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(WriteError, match=r"numbers.jsonl could not be written \(No space left"):
+            ledger.add("first", Found({"NMSE": 0.5}))
+    assert (tmp_path / LINES).read_bytes() == before
+    ledger.add("first", Found({"NMSE": 0.5}))
+    assert list(kept(tmp_path)) == ["first"]
 
 
 def test_numbers_that_are_none_are_refused(tmp_path):

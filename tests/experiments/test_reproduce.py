@@ -68,6 +68,33 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, counting, monkeypatch):
     assert RUN == ["part 0", "part 1", "part 2"]
 
 
+def test_what_a_part_saved_of_itself_goes_when_its_numbers_are_kept(
+    tmp_path, counting, monkeypatch
+):
+    """Not before: a kill in between would lose it all."""
+    own = tmp_path / "table2-laptop"
+    saved = [own / "part-0.checkpoint", own / "part-1.checkpoint"]
+    add, seen = reproduce.Ledger.add, []
+
+    def noted(ledger, part, found):
+        seen.append([path.exists() for path in saved])
+        add(ledger, part, found)
+        if part == "part 1":
+            raise KeyboardInterrupt
+
+    own.mkdir()
+    saved[0].write_bytes(b"a file")
+    (saved[1] / "rows").mkdir(parents=True)
+    monkeypatch.setattr(reproduce.Ledger, "add", noted)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path)
+    assert seen == [[True, True], [False, True]]
+    # Killed between the two, the next run tidies up.
+    monkeypatch.setattr(reproduce.Ledger, "add", add)
+    run(tmp_path)
+    assert not saved[1].exists()
+
+
 def test_only_some_parts(tmp_path, counting):
     assert "1 of 3 parts" in run(tmp_path, only="part 1")
     assert RUN == ["part 1"]

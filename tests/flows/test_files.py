@@ -183,7 +183,7 @@ def test_a_foreign_flow_is_refused_and_nothing_written(build, message, path):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("step", ["plmcmc.flows.stored._to_disk", "plmcmc.flows.stored._swap"])
+@pytest.mark.parametrize("step", ["plmcmc.disk._write", "plmcmc.disk._swap"])
 def test_nothing_is_half_written_when_saving_fails(step, overwrite, path, monkeypatch):
     if overwrite:
         save(nice(4), path)
@@ -206,7 +206,7 @@ def test_the_old_flow_stays_when_the_new_one_cannot_take_its_place(saved, monkey
     replace = os.replace
 
     def fail(source, target):
-        if Path(target) == saved and Path(source).name.count("old") == 0:
+        if Path(target) == saved and Path(source).name.count("replaced") == 0:
             raise OSError("disk on fire")
         replace(source, target)
 
@@ -249,7 +249,7 @@ def test_an_archive_is_not_half_written_when_saving_fails(tmp_path, monkeypatch)
     def fail(*arguments):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("plmcmc.flows.stored._to_disk", fail)
+    monkeypatch.setattr("plmcmc.disk._write", fail)
     with pytest.raises(OSError, match="no space left"):
         save(nice(6), path, overwrite=True)
     assert path.read_bytes() == before

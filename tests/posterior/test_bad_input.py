@@ -226,6 +226,19 @@ class TestWarnings:
         assert message.startswith("rows 0, 1, 2, 3, 4, 5: a chain never accepted")
         assert "smaller steps, a wider auxiliary, or another method" in message
 
+    @pytest.mark.parametrize(("draws", "thin", "told"), [(5, 10, True), (5, 1, False)])
+    def test_steps_count_not_draws(self, draws, thin, told):
+        """A few draws far apart took many proposals; a few side by side may all be rejected."""
+        hopeless = methods.Metropolis(perturb=1e4, resample=None, auxiliary=NormalAuxiliary(1e-3))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            plmcmc.condition(correlated(), table()).sample(
+                draws, thin=thin, method=hopeless, random_state=0
+            )
+        kinds = {own.category for own in caught}
+        assert (StuckWarning in kinds) == told
+        assert ConvergenceWarning in kinds
+
     def test_only_the_rows_that_are_stuck_are_named(self):
         x = table()
         x[3, 0] = 7.0

@@ -1,6 +1,7 @@
 """The front door: shapes, the observed cells, and draws that depend on the seed alone."""
 
 import math
+import os
 from typing import ClassVar
 
 import numpy as np
@@ -617,6 +618,17 @@ class TestCheckpoint:
         sample(self.flow(), self.X, **options)
         with pytest.raises(CheckpointError, match=rf"another run \({field}: "):
             sample(self.flow(), self.X, **options | change)
+
+    def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(
+        self, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr(os, "access", lambda *given: False)
+        watched = Watched(correlated())
+        posterior = plmcmc.condition(watched, with_holes(5, 3))
+        watched.forget()
+        with pytest.raises(PermissionError, match="cannot be written to"):
+            posterior.sample(4, method="pcn", checkpoint=tmp_path / "run")
+        assert not watched.calls
 
     def test_another_flow_and_other_data_are_refused(self, tmp_path):
         options = self.OPTIONS | {"method": "pcn", "checkpoint": tmp_path / "run"}

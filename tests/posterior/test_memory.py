@@ -6,6 +6,7 @@ import torch
 
 import plmcmc
 from exact import shaken
+from plmcmc.chains import Checkpoint
 from plmcmc.flows import RealNVP
 from plmcmc.posterior import MemoryWarning, memory, methods
 from toys import Handing, quiet
@@ -49,6 +50,48 @@ def test_chunks_are_halved_until_they_fit_and_draws_are_the_same(error, method):
         found = plmcmc.condition(small, X).sample(4, **options)
     assert (found.values == whole.values).all()
     assert (found.acceptance == whole.acceptance)[:, np.isnan(X).any(1)].all()
+
+
+class Shrinking(Handing):
+    """A flow on a device whose memory others take, after some passes of many rows."""
+
+    def __init__(self, flow, most, after):
+        super().__init__(flow)
+        self.most, self.left = most, after
+
+    def to_latent(self, x):
+        many = len(x) > self.most
+        self.left -= many
+        if many and self.left < 0:
+            raise ERRORS["gpu"]
+        return self.flow.to_latent(x)
+
+
+def test_a_halved_chunk_leaves_no_checkpoint_and_its_halves_are_gone_on_with(tmp_path, monkeypatch):
+    options = {"chains": CHAINS, "warmup": 8, "method": "pcn", "random_state": 0}
+    saved = {"checkpoint": tmp_path, "checkpoint_every": 3}
+    roomy = Shrinking(flow(), 140 * CHAINS, 1000)
+    with quiet():
+        whole = plmcmc.condition(roomy, X).sample(8, **options)
+    # Not enough for the last few steps.
+    shrinking = Shrinking(flow(), 140 * CHAINS, 1000 - roomy.left - 3)
+    save, names = Checkpoint.save, []
+    monkeypatch.setattr(
+        Checkpoint, "save", lambda self, *given: names.append(self.path.name) or save(self, *given)
+    )
+    with quiet(), pytest.warns(MemoryWarning):
+        found = plmcmc.condition(shrinking, X).sample(8, **options, **saved)
+    assert (found.values == whole.values).all()
+    # The whole chunk had saved itself before memory ran out.
+    assert names[0] not in {path.name for path in tmp_path.iterdir()}
+    assert len(list(tmp_path.iterdir())) == 2
+    # Run again, with memory to spare: nothing is tried that was found not to fit, nothing redone.
+    names.clear()
+    with quiet():
+        roomy = Shrinking(flow(), 140 * CHAINS, 1000)
+        again = plmcmc.condition(roomy, X).sample(8, **options, **saved)
+    assert names == []
+    assert (again.values == whole.values).all()
 
 
 def test_the_evidence_too():

@@ -23,7 +23,7 @@ from plmcmc.flows import (
     log_prob,
     sample,
 )
-from plmcmc.training import TrainingError, fit_flow
+from plmcmc.training import FaultWarning, TrainingError, fit_flow
 from plmcmc.training.fit import _split
 from toys import DEVIATIONS, Handing, correlated
 
@@ -314,7 +314,10 @@ class TestRefusals:
             fit_flow(Linear(2), normals(), **{name: 0})
 
     def test_a_loss_of_nan_says_what_to_try(self):
-        with pytest.raises(TrainingError, match=r"NaN or infinite in epoch \d:") as error:
+        with (
+            pytest.warns(FaultWarning),
+            pytest.raises(TrainingError, match=r"NaN or infinite in epoch \d, 5 times") as error,
+        ):
             fit_flow(Linear(2), 3 + normals(), learning_rate=1e5, noise=0.1, random_state=0)
         for advice in ("lower learning_rate (now 100000.0)", "raise noise (now 0.1)", "whiten"):
             assert advice in str(error.value)

@@ -17,6 +17,7 @@ from plmcmc.posterior import ConvergenceWarning
 from plmcmc.target import NormalAuxiliary
 from plmcmc.training import (
     EMSchedule,
+    FaultWarning,
     MonteCarloEM,
     TrainingError,
     double,
@@ -321,7 +322,7 @@ def test_what_cannot_be_trained_is_refused():
         EMSchedule(later=((9, FAST), (5, FAST)))
     with pytest.raises(DataError, match="shape"):
         MonteCarloEM(SHORT).fit(Linear(2), x)
-    with pytest.raises(TrainingError, match="lower learning_rate"):
+    with pytest.warns(FaultWarning), pytest.raises(TrainingError, match="lower learning_rate"):
         MonteCarloEM(replace(SHORT, learning_rate=1e6)).fit(Linear(3), x, random_state=0)
 
 

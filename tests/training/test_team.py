@@ -25,12 +25,14 @@ def together(tmp_path_factory):
     place = tmp_path_factory.mktemp("team")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
     source = os.pathsep.join([str(HERE.parent), *sys.path])
-    subprocess.run(
+    done = subprocess.run(
         [*command, "2", str(HERE / "team_of_two.py"), str(place)],
-        check=True,
+        check=False,
         env=os.environ | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
         capture_output=True,
+        text=True,
     )
+    assert done.returncode == 0, done.stderr
     return place
 
 

@@ -126,15 +126,25 @@ def _difference(whitened: Whitened, y: Tensor, tangent: Tensor) -> Tensor:
 
 
 def frame_of_precision(precision: Tensor, centre: Tensor, holes: Holes) -> Frame:
-    """Return coordinates in which `precision` `(rows, holes, holes)` is the identity."""
-    factor = _factor(precision, holes)
+    """Return coordinates in which `precision` `(rows, holes, holes)` is the identity.
+
+    Warns:
+        MetricWarning: of rows whose matrix cannot be used as it is: chains are exact with any
+            frame, but may move slowly.
+    """
+    told = precision.isfinite().flatten(1).all(1)
+    told &= (precision.diagonal(dim1=1, dim2=2) > 0).any(1) | ~holes.present.any(1)
+    # Where a matrix tells nothing, steps are tuned from the unit of the coordinates.
+    eye = torch.eye(precision.shape[1], dtype=precision.dtype, device=precision.device)
+    factor, whole = _factor(torch.where(told[:, None, None], precision, eye), holes)
+    _warn_of_singular(told & whole)
     inverse = factor.mT
     return Frame(holes, centre, _inverted(factor).mT.to(centre.dtype), inverse.to(centre.dtype))
 
 
 def frame_of_covariance(covariance: Tensor, centre: Tensor, holes: Holes) -> Frame:
     """Return coordinates in which `covariance` `(rows, holes, holes)` is the identity."""
-    factor = _factor(covariance, holes)
+    factor, _ = _factor(covariance, holes)
     return Frame(holes, centre, factor.to(centre.dtype), _inverted(factor).to(centre.dtype))
 
 
@@ -192,8 +202,19 @@ def _eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
     return values.to(matrix.device), vectors.to(matrix.device)
 
 
-def _factor(matrix: Tensor, holes: Holes, ridge: float = 1e-6) -> Tensor:
-    """Return Cholesky factors; the padding's is the identity, up to scale.
+def _warn_of_singular(usable: Tensor) -> None:
+    lost = int((~usable).sum())
+    if lost:
+        warnings.warn(
+            f"the metric of {lost} of {len(usable)} rows is singular or not finite: less is known "
+            f"of where they can go, and their chains may move slowly",
+            MetricWarning,
+            stacklevel=3,
+        )
+
+
+def _factor(matrix: Tensor, holes: Holes, ridge: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """Return Cholesky factors, and of which rows; the padding's is the identity, up to scale.
 
     A ridge is added to the matrix scaled to a unit diagonal: entries may differ by many orders, as
     a hole and a reading of small error do. More is added where it is near singular; a row whose
@@ -208,11 +229,12 @@ def _factor(matrix: Tensor, holes: Holes, ridge: float = 1e-6) -> Tensor:
     scale = known.sqrt()
     scaled = torch.where(both, matrix / (scale[:, :, None] * scale[:, None]), eye)
     # The last resort: always positive definite.
-    factor = eye.expand_as(matrix)
+    factor, whole = eye.expand_as(matrix), torch.zeros_like(holes.present[:, 0])
     for attempt in reversed(range(4)):
         found, failed = torch.linalg.cholesky_ex(scaled + ridge * 100**attempt * eye)
         factor = torch.where((failed == 0)[:, None, None], found, factor)
-    return scale[:, :, None] * factor
+        whole = whole | (failed == 0)
+    return scale[:, :, None] * factor, whole
 
 
 def _inverted(factor: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from plmcmc.chains.record import Recorder
+from plmcmc.disk import check_directory, write
 from plmcmc.flows import FileError
 from plmcmc.flows.stored import check_header, check_same
 from plmcmc.flows.strict_json import Fields, parsed
@@ -103,6 +103,10 @@ class Checkpoint:
     every: int = 1000
     rest: float = 0.0
 
+    def check_place(self) -> None:
+        """Refuse a place that could not be written to before any work, not at the first save."""
+        check_directory(self.path.parent)
+
     def save(
         self,
         step: int,
@@ -111,20 +115,13 @@ class Checkpoint:
         recorders: Sequence[Recorder],
         stepper: object,
     ) -> None:
-        """Write everything: to a temporary file, to the disk, then over the old checkpoint."""
+        """Write everything; until it is on the disk, the old checkpoint stands."""
         tensors = {"step": torch.tensor(step)}
         for name, part in _parts(state, streams, recorders, stepper).items():
             tensors |= {f"{name}.{key}": value for key, value in part.items()}
         # Fields may share memory (a data-space state's position is its completion): copies may not.
         tensors = {key: value.detach().cpu().clone() for key, value in tensors.items()}
-        content = save(tensors, _meta(self, tensors))
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_name(self.path.name + ".partial")
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self.path)
+        write(self.path, save(tensors, _meta(self, tensors)))
 
     def load(
         self, state: Any, streams: Streams, recorders: Sequence[Recorder], stepper: object

@@ -45,8 +45,10 @@ def run(
         stop: asked before every step whether to end early.
     """
     first = 0
-    if checkpoint is not None and checkpoint.path.exists():
-        first, state = checkpoint.load(state, streams, recorders, stepper)
+    if checkpoint is not None:
+        checkpoint.check_place()
+        if checkpoint.path.exists():
+            first, state = checkpoint.load(state, streams, recorders, stepper)
     # When a save will not take too large a share of the time.
     wanted = 0.0
     with torch.no_grad():

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from plmcmc.cli.job import Job, part_of, working
+from plmcmc.cli.job import Job, is_placing, part_of, working
 from plmcmc.cli.request import (
     EFFORT,
     SEED,
     STATISTIC,
     check_device,
-    check_directory,
     check_model_place,
     check_seed,
     identity_of,
@@ -25,6 +24,7 @@ from plmcmc.cli.say import say, silence, warn, warnings_in_words
 from plmcmc.cli.summary import tell_passed
 from plmcmc.cli.tables import Table, read_tables
 from plmcmc.cli.tables.columns import Plan, plan_of_tables
+from plmcmc.disk import check_directory
 from plmcmc.imputation import FlowImputer
 from plmcmc.training.team import Team, torchrun_team
 
@@ -43,7 +43,10 @@ def _fit(arguments: Namespace, team: Team) -> None:
     place = Path(arguments.output)
     check_seed(arguments.seed)
     check_device(arguments.device)
-    check_model_place(place, "imputer", overwrite=arguments.overwrite)
+    part = part_of(place, several=False)
+    # What stands there may be this very job's, stopped after it had written it.
+    overwrite = arguments.overwrite or is_placing(part)
+    check_model_place(place, "imputer", overwrite=overwrite)
     check_directory(place.parent)
     tables = read_tables([Path(name) for name in arguments.data], arguments.na_values)
     plan = plan_of_tables(tables, arguments)
@@ -52,11 +55,11 @@ def _fit(arguments: Namespace, team: Team) -> None:
         raise ValueError("expected a column to learn from; say with --types what they are")
     check_enough(plan, tables)
     frames = [table.frame(plan.known) for table in tables]
-    part = part_of(place, several=False)
     with warnings_in_words(), _working_together(team, part, arguments) as job:
-        imputer = fitted(arguments, plan, frames, job, distributed=team.size > 1)
+        learned = fitted(arguments, plan, frames, job, distributed=team.size > 1)
         if team.leads:
-            imputer.save(place, overwrite=arguments.overwrite)
+            job.place()
+            learned.save(place, overwrite=overwrite)
     rows = sum(table.rows for table in tables)
     by = f", in {team.size} processes" * (team.size > 1)
     say(f"Learned {len(plan.known.kinds)} columns from {rows} rows{by}.\nWritten: {place}")

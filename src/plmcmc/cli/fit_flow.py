@@ -13,10 +13,9 @@ from torch import Tensor
 
 from plmcmc import __version__
 from plmcmc.chains import described
-from plmcmc.cli.job import part_of, working
+from plmcmc.cli.job import is_placing, part_of, working
 from plmcmc.cli.request import (
     check_device,
-    check_directory,
     check_free,
     check_model_place,
     check_seed,
@@ -24,6 +23,7 @@ from plmcmc.cli.request import (
 from plmcmc.cli.say import say, warnings_in_words
 from plmcmc.cli.sheet import write_sheet
 from plmcmc.data import Incomplete, load_images, observed_moments
+from plmcmc.disk import check_directory
 from plmcmc.flows import (
     NICE,
     ChannelsFirst,
@@ -56,7 +56,10 @@ def fit_flow_command(arguments: Namespace) -> None:
     began = time.perf_counter()
     place = Path(arguments.output)
     sheet = Path(arguments.samples or f"{place}.png")
-    size = _checked(arguments, place, sheet)
+    part = part_of(place, several=False)
+    # What stands there may be this very job's, stopped while it wrote it.
+    overwrite = arguments.overwrite or is_placing(part)
+    size = _checked(arguments, place, sheet, overwrite=overwrite)
     images = _read(arguments.data, arguments.bits, arguments.first)
     test = _read(arguments.test, arguments.bits) if arguments.test else None
     if test is not None and test.shape[1:] != images.shape[1:]:
@@ -68,7 +71,6 @@ def fit_flow_command(arguments: Namespace) -> None:
     weights = sum(p.numel() for p in flow.flow.parameters())
     rows, *shape = images.shape
     say(f"{rows:,} images of {' x '.join(map(str, shape))}; {weights:,} weights to learn.")
-    part = part_of(place, several=False)
     identity = _identity(arguments, size, images)
     with warnings_in_words(), working(part, identity, overwrite=arguments.overwrite) as job:
         fitted = _trained(flow.to(arguments.device), images, arguments, job.checkpoint)
@@ -79,13 +81,16 @@ def fit_flow_command(arguments: Namespace) -> None:
         source = torch.Generator(arguments.device).manual_seed(arguments.seed)
         with torch.no_grad():
             drawn = sample(fitted.flow, SAMPLES, source, temperature=arguments.temperature)
+        job.place()
         write_sheet(sheet, drawn.cpu().numpy(), 2**arguments.bits)
-        save(fitted.flow.cpu(), place, overwrite=arguments.overwrite)
+        save(fitted.flow.cpu(), place, overwrite=overwrite)
     say(f"Written: {place} (plmcmc.load reads it)\nWritten: {sheet}")
     say(f"{time.perf_counter() - began:.1f} s in all.")
 
 
-def _checked(arguments: Namespace, place: Path, sheet: Path) -> dict[str, int | str]:
+def _checked(
+    arguments: Namespace, place: Path, sheet: Path, *, overwrite: bool
+) -> dict[str, int | str]:
     """Refuse what cannot be done before any work; return the flow's size."""
     check_seed(arguments.seed)
     check_device(arguments.device)
@@ -95,9 +100,9 @@ def _checked(arguments: Namespace, place: Path, sheet: Path) -> dict[str, int | 
         raise ValueError(f"--temperature must be above 0; got {arguments.temperature}")
     if sheet.suffix.lower() != ".png":
         raise ValueError(f"--samples {sheet}: expected a name that ends in .png")
-    check_model_place(place, "flow", overwrite=arguments.overwrite)
+    check_model_place(place, "flow", overwrite=overwrite)
     check_directory(place.parent)
-    check_free([sheet], overwrite=arguments.overwrite)
+    check_free([sheet], overwrite=overwrite)
     size = dict(SIZES[arguments.flow])
     for option in {name for own in SIZES.values() for name in own}:
         given = getattr(arguments, option)

@@ -154,6 +154,7 @@ def _filled(
             None if told is None else int(told.rows.sum()),
             int(missing.sum()),
             None if told is None else told.share,
+            int(imputer.convergence_.stuck.sum()),
         )
     flag = None if arguments.flag is None else Flag(arguments.flag, settled.tolist())
     return Filled([table.filled(plan.known, own, flag) for own in completed], found)

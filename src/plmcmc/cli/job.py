@@ -3,15 +3,16 @@
 It lies in a directory beside the output (`OUT.part`), or inside it where that is a directory itself
 (`OUT/plmcmc.part`):
 
-- `job.json`: what makes this job this job: hashes of what is read, and the options;
+- `job.json`: what makes this job this job: hashes of what is read, and the options; the first to
+  be written, and the first to go: what lies there without it counts for nothing;
 - `fit.safetensors`: how far the learning has come;
-- `table-0`, `table-1`, ...: tables that are filled, as they will be written.
+- `table-0`, `table-1`, ...: tables that are filled, as they will be written;
+- `placing`: files have begun to take their places.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,10 +22,10 @@ from typing import Any, NamedTuple
 
 from plmcmc.chains import CheckpointError
 from plmcmc.cli.say import say
+from plmcmc.disk import WriteError, failing_in_words, partial_of, write, write_directory
 
 IDENTITY, FIT, TABLE = "job.json", "fit.safetensors", "table-"
 LOCK, PLACING, FOUND = "lock", "placing", "found.json"
-PARTIAL = ".partial"
 
 
 class Found(NamedTuple):
@@ -35,12 +36,14 @@ class Found(NamedTuple):
         settled: how many of them have all of their holes converged; None where nobody can tell.
         holes: how many there are.
         share: of the holes, how many have converged; None where nobody can tell.
+        stuck: how many rows have a chain that never moved.
     """
 
     rows: int
     settled: int | None
     holes: int
     share: float | None
+    stuck: int = 0
 
 
 class Filled(NamedTuple):
@@ -68,7 +71,9 @@ class Job:
 
     def kept(self) -> list[str]:
         """Return what would not have to be done again, in words."""
-        tables = sum(entry.name.startswith(TABLE) for entry in self._whole())
+        if not (self.path / IDENTITY).exists():
+            return []
+        tables = sum(entry.name.startswith(TABLE) for entry in self.path.iterdir())
         found = ["what was learned so far"] if self.checkpoint.exists() else []
         words = "1 filled table" if tables == 1 else f"{tables} filled tables"
         return [*found, words] if tables else found
@@ -84,22 +89,14 @@ class Job:
 
     def keep(self, number: int, table: Filled) -> None:
         """Keep a table that is done, whole or not at all."""
-        place = self.path / f"{TABLE}{number}"
-        staging = place.with_name(place.name + PARTIAL)
-        shutil.rmtree(staging, ignore_errors=True)
-        staging.mkdir()
-        for n, content in enumerate(table.contents):
-            _write(staging / str(n), content)
+        files = {str(n): content for n, content in enumerate(table.contents)}
         described = {"files": len(table.contents), "found": table.found}
-        _write(staging / FOUND, json.dumps(described).encode())
-        os.replace(staging, place)
+        files[FOUND] = json.dumps(described).encode()
+        write_directory(self.path / f"{TABLE}{number}", files)
 
     def place(self) -> None:
         """Note that from now on files take their places: what stands there may be this job's."""
-        (self.path / PLACING).touch()
-
-    def _whole(self) -> list[Path]:
-        return [entry for entry in self.path.iterdir() if not entry.name.endswith(PARTIAL)]
+        write(self.path / PLACING, b"")
 
 
 def part_of(output: Path, *, several: bool) -> Path:
@@ -109,7 +106,7 @@ def part_of(output: Path, *, several: bool) -> Path:
 
 def is_placing(path: Path) -> bool:
     """Whether a job was stopped while its files took their places."""
-    return (path / PLACING).exists()
+    return (path / PLACING).exists() and (path / IDENTITY).exists()
 
 
 @contextmanager
@@ -127,7 +124,8 @@ def working(path: Path, identity: Mapping[str, Any], *, overwrite: bool) -> Iter
     """
     _check_ours(path)
     made = [parent for parent in path.parents if not parent.exists()]
-    path.mkdir(parents=True, exist_ok=True)
+    with failing_in_words(path):
+        path.mkdir(parents=True, exist_ok=True)
     job, stays = Job(path), True
     with _locked(path):
         try:
@@ -136,6 +134,8 @@ def working(path: Path, identity: Mapping[str, Any], *, overwrite: bool) -> Iter
             stays = False
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_interrupted(job)) from None
+        except WriteError as error:
+            raise WriteError(_unwritten(job, error)) from error
         except CheckpointError:
             raise
         except ValueError:
@@ -152,8 +152,10 @@ def _check_ours(path: Path) -> None:
     if not path.exists():
         return
     known = {IDENTITY, FIT, LOCK, PLACING}
-    names = [entry.name.removesuffix(PARTIAL) for entry in path.iterdir()] if path.is_dir() else []
-    if not path.is_dir() or any(n not in known and not n.startswith(TABLE) for n in names):
+    whole = {name for own in known for name in (own, partial_of(path / own).name)}
+    names = [entry.name for entry in path.iterdir()] if path.is_dir() else []
+    tables = (TABLE, f".{TABLE}")
+    if not path.is_dir() or any(n not in whole and not n.startswith(tables) for n in names):
         raise FileExistsError(
             f"{path} is not what plmcmc keeps of a job: move it away, or choose another output"
         )
@@ -161,11 +163,12 @@ def _check_ours(path: Path) -> None:
 
 def _begin(job: Job, identity: dict[str, Any], *, overwrite: bool) -> None:
     """Go on with what is there if it is this job's; else start with nothing."""
-    there, kept = _identity_at(job.path), job.kept()
-    if kept and there == identity:
-        say(f"Going on from {job.path}, which keeps {' and '.join(kept)}.")
+    there, kept, placing = _identity_at(job.path), job.kept(), is_placing(job.path)
+    if (kept or placing) and there == identity:
+        words = " and ".join(kept) or "nothing that need not be done again"
+        say(f"Going on from {job.path}, which keeps {words}.")
         return
-    if kept and not overwrite:
+    if (kept or placing) and not overwrite:
         keys = [key for key in {**there, **identity} if there.get(key) != identity.get(key)]
         raise FileExistsError(
             f"{job.path} holds another job that was stopped (what differs: {', '.join(keys)}). "
@@ -177,7 +180,7 @@ def _begin(job: Job, identity: dict[str, Any], *, overwrite: bool) -> None:
             shutil.rmtree(entry)
         elif entry.name != LOCK:
             entry.unlink()
-    _write(job.path / IDENTITY, (json.dumps(identity, indent=2) + "\n").encode())
+    write(job.path / IDENTITY, (json.dumps(identity, indent=2) + "\n").encode())
 
 
 def _identity_at(path: Path) -> dict[str, Any]:
@@ -196,6 +199,11 @@ def _interrupted(job: Job) -> str:
         f"interrupted. {job.path} keeps {' and '.join(kept)}: the same command goes on from there. "
         f"To start over, delete it"
     )
+
+
+def _unwritten(job: Job, error: WriteError) -> str:
+    kept = job.kept()
+    return f"{error}; {job.path} keeps {' and '.join(kept)}" if kept else str(error)
 
 
 @contextmanager
@@ -217,18 +225,11 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _remove(path: Path, made: list[Path]) -> None:
-    shutil.rmtree(path)
+    """Remove what a job has kept; killed in between, it leaves nothing that would count."""
+    with suppress(OSError):
+        (path / IDENTITY).unlink(missing_ok=True)
+        shutil.rmtree(path)
     for parent in made:
         # What has something in it by now stays.
         with suppress(OSError):
             parent.rmdir()
-
-
-def _write(place: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    temporary = place.with_name(place.name + PARTIAL)
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, place)

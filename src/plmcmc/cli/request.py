@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from plmcmc import __version__
 from plmcmc.cli.tables import form_of, suffix_of
+from plmcmc.disk import check_directory, standing
 from plmcmc.flows.stored import free_place
 from plmcmc.imputation.device import device_of
 
@@ -154,17 +154,6 @@ def leftovers(paths: Sequence[Path], output: Path, draws: int | None) -> list[Pa
 
 def check_model_place(place: Path, kind: str, *, overwrite: bool) -> None:
     """Refuse before the work a place where a model could not be saved after it."""
-    if place.exists() and not overwrite:
+    if standing(place).exists() and not overwrite:
         raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
     free_place(place, kind, overwrite=overwrite)
-
-
-def check_directory(directory: Path) -> None:
-    """Refuse a directory that is not there and could not be made, or not be written to."""
-    there = next(p for p in (directory, *directory.absolute().parents) if p.exists())
-    if not there.is_dir():
-        raise ValueError(
-            f"{there} is a file: expected a directory to write to. Choose another place"
-        )
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"{there} cannot be written to: choose another directory")

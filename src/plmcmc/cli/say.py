@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from plmcmc.cli.printable import printable
-from plmcmc.posterior import ConvergenceWarning
+from plmcmc.posterior import ConvergenceWarning, StuckWarning
 
 _silent = False
 
@@ -49,7 +49,8 @@ def warnings_in_words() -> Iterator[None]:
         warn(str(message))
 
     with warnings.catch_warnings():
-        # The command says itself what has not converged, in terms of its own options.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        # The command says itself what has not converged or moved, in terms of its own options.
+        for told in (ConvergenceWarning, StuckWarning):
+            warnings.simplefilter("ignore", told)
         warnings.showwarning = show
         yield

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from plmcmc.disk import write
 
 # Pixels between images, and the least height of one on the sheet.
 GAP, LEAST = 2, 48
@@ -27,5 +30,7 @@ def write_sheet(path: Path, images: NDArray, levels: int, *, across: int = 8) ->
         top = GAP + number // across * (height + GAP)
         left = GAP + number % across * (width + GAP)
         sheet[top : top + height, left : left + width] = image
-    Image.fromarray(sheet[..., 0] if channels == 1 else sheet).save(path)
+    content = BytesIO()
+    Image.fromarray(sheet[..., 0] if channels == 1 else sheet).save(content, "png")
+    write(path, content.getvalue())
     return path

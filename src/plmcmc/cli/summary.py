@@ -54,6 +54,11 @@ def tell_filled(plan: Plan, holes: Mapping[str, int], rows: int) -> None:
 def tell_converged(tables: Sequence[Found]) -> None:
     """Say how chains converged, if that can be told, and warn if they did not."""
     found = pooled(tables)
+    if found.stuck:
+        warn(
+            f"in {found.stuck} of {found.rows} rows a chain never moved, and what it filled in is "
+            f"where it began: look there for values far from all others, and use --effort thorough"
+        )
     if found.share is None:
         return
     say(
@@ -69,9 +74,10 @@ def tell_converged(tables: Sequence[Found]) -> None:
 
 def pooled(tables: Sequence[Found]) -> Found:
     """Return how the chains of several tables converged, taken together."""
-    rows, holes = (sum(getattr(own, name) for own in tables) for name in ("rows", "holes"))
+    names = ("rows", "holes", "stuck")
+    rows, holes, stuck = (sum(getattr(own, name) for own in tables) for name in names)
     told = [own for own in tables if own.holes]
     if not told or any(own.share is None or own.settled is None for own in told):
-        return Found(rows, None, holes, None)
+        return Found(rows, None, holes, None, stuck)
     share = sum(own.holes * (own.share or 0.0) for own in told) / holes
-    return Found(rows, sum(own.settled or 0 for own in told), holes, share)
+    return Found(rows, sum(own.settled or 0 for own in told), holes, share, stuck)

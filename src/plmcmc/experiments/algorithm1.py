@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from plmcmc.chains import Start
-from plmcmc.experiments.study import Place, file_name
+from plmcmc.experiments.study import Place
 from plmcmc.experiments.whitened import whitening_of
 from plmcmc.flows import while_sampling
 from plmcmc.posterior import Conditional, Draws, Method, condition
@@ -35,7 +34,6 @@ def progression(
 
     A run that was stopped goes on, by what is kept under the part's name.
     """
-    saved = place.output / f"{file_name(part)}.checkpoint"
     draws = posterior.sample(
         proposals // every,
         thin=every,
@@ -45,10 +43,9 @@ def progression(
         start=start,
         random_state=seed,
         progress=place.progress,
-        checkpoint=saved,
+        checkpoint=place.checkpoint(part),
         checkpoint_every=every,
     )
-    shutil.rmtree(saved, ignore_errors=True)
     return draws, first_completions(posterior, method, start, chains, seed)[0]
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plmcmc.disk import write
 from plmcmc.experiments.study import Place
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def shared_path(place: Place, kind: str, *known: Any) -> Path:
@@ -32,12 +36,18 @@ def _told(own: Any) -> Any:
     return sha256(own.tobytes()).hexdigest() if isinstance(own, np.ndarray) else own
 
 
+def write_figure(path: Path, figure: Figure, *, dpi: float | str = "figure") -> None:
+    """Write a figure as PNG, whole or not at all."""
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=dpi)
+    write(path, content.getvalue())
+
+
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays to a file, whole or not at all."""
-    half = path.with_suffix(".part")
-    with half.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
-    os.replace(half, path)
+    content = BytesIO()
+    np.savez_compressed(content, **arrays)  # pyright: ignore[reportArgumentType]
+    write(path, content.getvalue())
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:

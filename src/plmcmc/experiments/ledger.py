@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
+from plmcmc.disk import check_directory, failing_in_words
 from plmcmc.experiments.kept import read_arrays, write_arrays
 from plmcmc.experiments.study import Found
 
@@ -30,6 +31,10 @@ class Ledger(Mapping[str, Found]):
     def __init__(self, directory: Path, settings: Mapping[str, Any]) -> None:
         self.directory = directory
         self._numbers: dict[str, dict[str, Any]] = {}
+        # Files that parts were made of, by name, and which of them were looked at in this process.
+        self._sources: dict[str, str] = {}
+        self._checked: set[Path] = set()
+        check_directory(directory)
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / LINES
         # As JSON has it: tuples come back as lists.
@@ -53,7 +58,8 @@ class Ledger(Mapping[str, Found]):
                 f"{self._path} has numbers of other settings ({_difference(there, wanted)}): "
                 f"choose another output, or remove {self.directory}"
             )
-        self._numbers = {line["part"]: line["numbers"] for line in lines[1:]}
+        self._numbers = {line["part"]: line["numbers"] for line in lines[1:] if "part" in line}
+        self._sources = {line["source"]: line["hash"] for line in lines[1:] if "source" in line}
         return True
 
     def _line(self, number: int, text: bytes) -> dict[str, Any]:
@@ -61,10 +67,30 @@ class Ledger(Mapping[str, Found]):
             line = json.loads(text)
         except ValueError as error:
             raise LedgerError(f"{self._path}, line {number}: no JSON ({error})") from error
-        expected = {"settings"} if number == 1 else {"part", "numbers"}
-        if not isinstance(line, dict) or line.keys() != expected:
-            raise LedgerError(f"{self._path}, line {number}: expected {sorted(expected)}")
+        expected = [{"settings"}] if number == 1 else [{"part", "numbers"}, {"source", "hash"}]
+        if not isinstance(line, dict) or line.keys() not in expected:
+            raise LedgerError(f"{self._path}, line {number}: expected {sorted(expected[0])}")
         return line
+
+    def check_source(self, path: Path) -> None:
+        """Note a file or directory that parts are made of; refuse one that has changed since.
+
+        Raises:
+            LedgerError: if parts that are done were made of another.
+        """
+        if path in self._checked:
+            return
+        name, now = path.name, _hash_of(path)
+        if self._sources.get(name, now) != now and self._numbers:
+            raise LedgerError(
+                f"{path} is not what the parts that are done were made of (data: "
+                f"{self._sources[name]} there, {now} now): choose another output, or remove "
+                f"{self.directory}"
+            )
+        if self._sources.get(name) != now:
+            self._append({"source": name, "hash": now})
+        self._sources[name] = now
+        self._checked.add(path)
 
     def add(self, part: str, found: Found) -> None:
         """Keep a part: its arrays first, so that whoever sees its line has them."""
@@ -76,10 +102,16 @@ class Ledger(Mapping[str, Found]):
         self._numbers[part] = json.loads(json.dumps(found.numbers))
 
     def _append(self, line: dict[str, Any]) -> None:
-        with self._path.open("ab") as file:
-            file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        content = json.dumps(line, allow_nan=False).encode() + b"\n"
+        with failing_in_words(self._path), self._path.open("ab") as file:
+            before = file.tell()
+            try:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                os.truncate(self._path, before)
+                raise
 
     def _arrays(self, part: str) -> Path:
         # Of a name, not of its characters: they may be none of a file's.
@@ -97,6 +129,17 @@ class Ledger(Mapping[str, Found]):
     def __len__(self) -> int:
         """Return how many parts are there."""
         return len(self._numbers)
+
+
+def _hash_of(path: Path) -> str:
+    """Return a hash of a file, or of all files of a directory and their names."""
+    digest = sha256()
+    for own in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if own.is_file():
+            digest.update(own.name.encode())
+            with own.open("rb") as file:
+                digest.update(file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
 
 
 def _difference(there: Any, wanted: dict[str, Any]) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plmcmc.experiments.kept import write_figure
+
 Bytes = NDArray[np.uint8]
 # White between images, in the sheet's own pixels, and the least side of an image.
 GAP, LEAST = 3, 56
@@ -83,7 +85,7 @@ def write_strips(
     axes.imshow(sheet, interpolation="nearest", aspect="auto")
     axes.tick_params(length=0, labelsize=FONT, labeltop=True, labelbottom=False)
     axes.spines[:].set_visible(False)
-    figure.savefig(path)
+    write_figure(path, figure)
     return path
 
 

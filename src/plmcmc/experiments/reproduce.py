@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from plmcmc.disk import write
 from plmcmc.experiments.catalogue import CATALOGUE, experiment_of
 from plmcmc.experiments.ledger import Ledger
 from plmcmc.experiments.study import Found, Place
@@ -40,24 +42,37 @@ def reproduce(
     experiment = experiment_of(name, scale)
     own = Path(output) / f"{name}-{scale}"
     shared = Path(output) / SHARED
-    place = Place(own, shared, None if data is None else Path(data), device, progress)
     ledger = Ledger(own, experiment.settings())
+    place = Place(
+        own, shared, None if data is None else Path(data), device, progress, ledger.check_source
+    )
     parts = experiment.parts()
     wanted = [part for part in parts if only is None or only in part]
     if not wanted:
         raise ValueError(f"no part of {name} has {only!r} in its name; one is {parts[0]!r}")
     todo = [part for part in wanted if part not in ledger]
+    for part in ledger:
+        _remove(place.checkpoint(part))
     say(f"{name} ({scale}): {len(todo)} of {len(parts)} parts to run, {len(ledger)} done before")
     for number, part in enumerate(todo, 1):
         say(f"[{number}/{len(todo)}] {part}")
         found = experiment.run(part, place)
         ledger.add(part, found)
+        _remove(place.checkpoint(part))
         say(f"    {_shown(found)}")
     report = _report(name, scale, experiment.report(ledger, place), len(ledger), len(parts))
     report += "".join(f"- {reading}\n" for reading in experiment.readings)
-    (own / REPORT).write_text(report, encoding="utf-8")
+    write(own / REPORT, report.encode())
     say(f"Written: {own / REPORT}")
     return report
+
+
+def _remove(checkpoint: Path) -> None:
+    """Remove what a part had saved of itself, a file or a directory: its numbers are kept."""
+    if checkpoint.is_dir():
+        shutil.rmtree(checkpoint)
+    else:
+        checkpoint.unlink(missing_ok=True)
 
 
 def _report(name: str, scale: str, body: str, done: int, parts: int) -> str:

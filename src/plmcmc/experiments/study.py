@@ -6,7 +6,7 @@ A part is one replication: it depends on nothing but its name and the settings, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -38,6 +38,7 @@ class Place:
         data: directory of data sets, if one was given.
         device: where to compute.
         progress: show bars; None does on a terminal.
+        note: told of every file that is read, and refuses one that has changed since.
     """
 
     output: Path
@@ -45,6 +46,11 @@ class Place:
     data: Path | None = None
     device: str = "cpu"
     progress: bool | None = None
+    note: Callable[[Path], None] = lambda path: None
+
+    def checkpoint(self, part: str) -> Path:
+        """Return where a part may save itself on its way; it goes once its numbers are kept."""
+        return self.output / f"{file_name(part)}.checkpoint"
 
     def find(self, *names: str) -> Path:
         """Return the first of some files that is there, relative to the directory of data.
@@ -59,6 +65,7 @@ class Place:
             )
         for name in names:
             if (self.data / name).exists():
+                self.note(self.data / name)
                 return self.data / name
         raise DataError(f"expected {' or '.join(names)} in {self.data}; found neither")
 

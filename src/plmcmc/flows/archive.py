@@ -5,6 +5,7 @@ So an archive takes no more memory than it is large, and names in it lead nowher
 
 from __future__ import annotations
 
+import io
 import stat
 import struct
 import zipfile
@@ -27,12 +28,13 @@ def is_archive(path: Path) -> bool:
     return path.suffix.lower() == ".zip" and not path.is_dir()
 
 
-def write_archive(file: BinaryIO, contents: Mapping[str, bytes]) -> None:
-    """Write an archive of these files.
+def archive_of(contents: Mapping[str, bytes]) -> bytes:
+    """Return an archive of these files.
 
     Raises:
         ValueError: if they are too large for one.
     """
+    file = io.BytesIO()
     try:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
             for name, content in contents.items():
@@ -41,6 +43,7 @@ def write_archive(file: BinaryIO, contents: Mapping[str, bytes]) -> None:
                 archive.writestr(entry, content)
     except zipfile.LargeZipFile:
         raise ValueError("over 2 GB, which is too much for a zip: choose a directory") from None
+    return file.getvalue()
 
 
 def read_archive(path: Path, names: Sequence[str]) -> dict[str, bytes]:

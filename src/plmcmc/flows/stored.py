@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +20,8 @@ from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
 from torch import Tensor
 
-from plmcmc.flows.archive import is_archive, read_archive, write_archive
+from plmcmc import disk
+from plmcmc.flows.archive import archive_of, is_archive, read_archive
 from plmcmc.flows.strict_json import Fields, parsed, shown
 
 CONFIG = "config.json"
@@ -42,9 +40,10 @@ class FileError(ValueError):
 def free_place(path: str | Path, kind: str, *, overwrite: bool) -> Path:
     """Return where a model may be written, or say why not."""
     path = Path(path)
-    if path.exists() and not overwrite:
+    there = disk.standing(path)
+    if there.exists() and not overwrite:
         raise FileExistsError(f"{path} exists: choose another name, or pass overwrite=True")
-    if path.exists() and not _holds_only_a_model(path):
+    if there.exists() and not _holds_only_a_model(there):
         raise FileExistsError(f"{path} is not a saved {kind} or holds more: choose another name")
     return path
 
@@ -53,24 +52,11 @@ def write_model(path: Path, described: Mapping[str, Any], tensors: Mapping[str, 
     """Write a model's two files, whole or not at all; into an archive if the name ends in .zip."""
     weights = bytes_of({name: tensor.contiguous() for name, tensor in tensors.items()})
     config = _config(described, weights)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    try:
-        new = staging / path.name
-        if is_archive(path):
-            with new.open("xb") as file:
-                write_archive(file, {CONFIG: config, WEIGHTS: weights})
-                _to_disk(file)
-            os.replace(new, path)
-        else:
-            new.mkdir()
-            for name, content in ((CONFIG, config), (WEIGHTS, weights)):
-                with (new / name).open("xb") as file:
-                    file.write(content)
-                    _to_disk(file)
-            _swap(new, path, staging.with_name(staging.name + "-old"))
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    contents = {CONFIG: config, WEIGHTS: weights}
+    if is_archive(path):
+        disk.write(path, archive_of(contents))
+    else:
+        disk.write_directory(path, contents)
     return path
 
 
@@ -81,6 +67,7 @@ def read_model(path: Path, form: str, version: int) -> tuple[Fields, dict[str, T
         FileError: if it is another form or version.
         Exception: of many kinds, for `damage_named`.
     """
+    path = disk.standing(path)
     if not path.exists() or (path.is_dir() and not (path / CONFIG).is_file()):
         raise FileError(f"{path} is not a saved {form[7:]}: it has no {CONFIG}")
     contents = {} if path.is_dir() else read_archive(path, (CONFIG, WEIGHTS))
@@ -213,24 +200,6 @@ def _brief(error: BaseException) -> str:
     """Return what an error says, cut where it is long, without a full stop."""
     said = str(error) or type(error).__name__
     return (said if len(said) <= 600 else f"{said[:600]} ...").rstrip(".")
-
-
-def _to_disk(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _swap(new: Path, path: Path, old: Path) -> None:
-    """Put `new` where `path` is; the old directory goes only once the new one stands."""
-    if path.exists():
-        os.replace(path, old)
-    try:
-        os.replace(new, path)
-    except BaseException:
-        if old.exists():
-            os.replace(old, path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _holds_only_a_model(path: Path) -> bool:

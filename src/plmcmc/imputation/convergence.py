@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plmcmc.imputation.model import TableModel
-from plmcmc.posterior import ConvergenceWarning
+from plmcmc.posterior import ConvergenceWarning, StuckWarning
+from plmcmc.posterior.verdict import named_rows
 
 LIMIT = 1.1
 # Under this share of converged holes there is a warning.
@@ -34,12 +35,15 @@ class Convergence:
     Attributes:
         rhat: `(members, rows, scores)`; NaN where nothing is missing. Without rows, if there are
             too few states to tell.
+        stuck: bool `(rows,)`, which have a chain that never moved.
+        numbers: `(rows,)`, which rows of the caller's table they are.
     """
 
     def __init__(self, model: TableModel, rows: int, states: int) -> None:
         self.members, self.states = model.flow.members, states
         shape = (self.members, rows if self.checked else 0, model.schema.width)
         self.rhat = np.full(shape, np.nan, np.float32)
+        self.stuck, self.numbers = np.zeros(rows, dtype=bool), np.arange(rows)
 
     def __len__(self) -> int:
         """How many rows there are to tell of."""
@@ -60,9 +64,10 @@ class Convergence:
 
     @property
     def rows(self) -> NDArray[np.bool_]:
-        """Which rows have all of their holes converged, in most of the members."""
+        """Which rows have all of their holes converged, in most of the members, and none stuck."""
         good = (self.rhat < LIMIT) | np.isnan(self.rhat)
-        return good.all(2).mean(0) > 0.5
+        settled = good.all(2).mean(0) > 0.5
+        return settled & ~self.stuck[: len(settled)]
 
     def words(self, done: int) -> str:
         """Return how the last rows of those done have converged, for a progress bar."""
@@ -83,7 +88,16 @@ def no_chains(model: TableModel) -> Convergence:
 
 
 def warn_unless_converged(found: Convergence) -> None:
-    """Warn whoever asked for the draws if too many of the holes have not converged."""
+    """Warn whoever asked for the draws of stuck chains, and if too few holes have converged."""
+    if found.stuck.any():
+        rows = np.zeros(found.numbers.max() + 1, dtype=bool)
+        rows[found.numbers[found.stuck]] = True
+        warnings.warn(
+            f"{named_rows(rows)}: a chain never moved, and what it filled in is where it began. "
+            f"Look there for values far from all others, and use effort='thorough'",
+            StuckWarning,
+            stacklevel=_callers_level(),
+        )
     if found.checked and found.share < CONVERGED:
         warnings.warn(
             f"only {found.share:.0%} of the missing values have converged (R-hat under {LIMIT}): "

@@ -45,6 +45,7 @@ class Diagnosis:
         levels: of the columns that have them.
         observed: all observed values of each column, as codes.
         imputed: draws `(states, entries, places)` of each column's missing entries.
+        stuck: how many of the rows have a chain that never moved.
     """
 
     names: tuple[str, ...]
@@ -58,6 +59,7 @@ class Diagnosis:
     levels: tuple[tuple[Any, ...] | None, ...]
     observed: tuple[Array, ...]
     imputed: tuple[Array, ...]
+    stuck: int = 0
 
     @property
     def verdict(self) -> str:
@@ -69,6 +71,8 @@ class Diagnosis:
         words = f"{share:.0%} of the missing entries have converged (R-hat under {LIMIT})"
         if slow:
             words += f"; slowest: {', '.join(slow[:5])}: try effort='thorough'"
+        if self.stuck:
+            words += f"; in {self.stuck} rows a chain never moved"
         return f"{words}. {self.rows} rows were looked at."
 
     def traces(self) -> Figure:
@@ -115,6 +119,7 @@ def diagnosed(
         levels=layout.levels,
         observed=tuple(codes[~np.isnan(codes[:, j]), j] for j in columns),
         imputed=tuple(drawn[..., j][:, missing[:, j]] for j in columns),
+        stuck=int(convergence.stuck[missing.any(1)].sum()),
     )
 
 

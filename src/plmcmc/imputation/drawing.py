@@ -133,4 +133,6 @@ def _where_holes(codes: Array, draws: int, drawn: Callable[[Array], Drawn]) -> D
         return Drawn(completed, None)
     found, convergence = drawn(codes[rows])
     completed[:, holes] = found[:, holes[rows]]
+    if convergence is not None:
+        convergence.numbers = np.flatnonzero(rows)
     return Drawn(completed, convergence)

@@ -46,6 +46,8 @@ class Shown(NamedTuple):
 Watch = Callable[[Shown], None]
 # Steps are tuned to this acceptance, from and to at most these angles.
 ACCEPTANCE, FIRST_STEP, LARGEST_STEP = 0.8, 0.5, 1.0
+# Of fewer trajectories a healthy chain may reject all.
+LEAST_STEPS = 8
 # Rows worked on at once, at most: what is in use then stays close to the processor.
 CPU_ROWS = 256
 
@@ -105,12 +107,18 @@ class Walk:
         )
         reference = self.model.references(table).of(torch.arange(len(table)))
         target = TableTarget(self.flow or self.model.flow, reference)
-        kernel, state = _begun(target, self.places, self.burn_in, start)
+        first, kernel, state = _begun(target, self.places, self.burn_in, start)
         schedule = Schedule(0, self.states, self.thin)
         halves = convergence.of(rows, reference.free)
         moving = (reference.low < reference.high)[:, None].cpu().numpy()
         recorder = _Show(schedule, self.model, self.places, rows, moving, watch, halves)
-        run(kernel, state, steps, schedule.steps, recorders=(recorder,))
+        last = run(kernel, state, steps, schedule.steps, recorders=(recorder,))
+        if schedule.steps >= LEAST_STEPS:
+            # One that stopped moving after it had settled is stuck, too.
+            first = state.position
+        if self.burn_in + schedule.steps >= LEAST_STEPS:
+            still = (last.position == first).all(1).reshape(len(table), self.places)
+            convergence.stuck[rows] = still.any(1).cpu().numpy()
 
 
 def rows_per_chunk(model: TableModel, places: int) -> int:
@@ -122,8 +130,11 @@ def rows_per_chunk(model: TableModel, places: int) -> int:
 
 def _begun(
     target: TableTarget, places: int, burn_in: int, streams: Streams
-) -> tuple[Kernel, State]:
-    """Start chains from the Gaussian's conditional, and tune every row's step while they settle."""
+) -> tuple[Tensor, Kernel, State]:
+    """Start chains from the Gaussian's conditional, and tune every row's step while they settle.
+
+    Returns where they began, the tuned kernel, and where they are.
+    """
     low = target.reference.low
     position = streams.normal(low.repeat_interleave(places, 0))
     step_size = torch.full((len(low),), FIRST_STEP, dtype=torch.float64, device=low.device)
@@ -137,7 +148,7 @@ def _begun(
             largest=LARGEST_STEP,
             length=burn_in,
         )
-    return table_moves(target, tuned.step_size), tuned.state
+    return position, table_moves(target, tuned.step_size), tuned.state
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ class Conditional:
         )
         with while_sampling():
             result = plan.run(progress=progress)
-        warn(result)
+        warn(result, draws * thin)
         return result
 
     def log_evidence(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc import statistics
+from plmcmc.disk import write
 from plmcmc.flows import FileError
 from plmcmc.flows.strict_json import Fields, parsed
 
@@ -105,10 +106,7 @@ class Draws:
         tensors = {name: np.ascontiguousarray(getattr(self, name)) for name in _TENSORS}
         facts = {name: getattr(self, name) for name in _FACTS}
         content = save(tensors, {"draws": json.dumps(facts)})
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(path.name + ".partial")
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        write(path, content)
         return path
 
     @classmethod

@@ -46,6 +46,7 @@ def in_chunks(
     done: Callable[[int], None],
     *,
     block_rows: int = BLOCK_ROWS,
+    halved: Callable[[list[Block]], bool] = lambda blocks: False,
 ) -> None:
     """Do the work chunk by chunk; one that does not fit into memory is halved.
 
@@ -55,6 +56,7 @@ def in_chunks(
         work: does a chunk's blocks, or raises; if it raises, it has left nothing behind.
         done: told how many rows are done, after each chunk.
         block_rows: of each block.
+        halved: whether a chunk was found not to fit before, and halves of it were begun.
 
     Raises:
         MemoryError: when not even one block fits.
@@ -62,6 +64,10 @@ def in_chunks(
     pending = chunks_of(rows, chunk_rows, block_rows)
     while pending:
         blocks = pending.pop(0)
+        middle = len(blocks) // 2
+        if middle > 0 and halved(blocks):
+            pending[:0] = [blocks[:middle], blocks[middle:]]
+            continue
         problem = _tried(work, blocks)
         if problem is None:
             done(blocks[-1].stop)
@@ -72,7 +78,6 @@ def in_chunks(
                 f"not enough memory for {here} rows at once, the fewest there can be ({problem}): "
                 f"ask for fewer chains or particles, or use a device with more memory"
             )
-        middle = len(blocks) // 2
         pending[:0] = [blocks[:middle], blocks[middle:]]
         warnings.warn(
             f"out of memory with {here} rows at once: going on with half as many ({problem})",

@@ -29,11 +29,12 @@ from plmcmc.chains import (
     start_of,
 )
 from plmcmc.data import DataError, Incomplete
+from plmcmc.disk import check_directory
 from plmcmc.flows import BrokenFlow, Captured, Compiled
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.draws import Draws
-from plmcmc.posterior.memory import in_chunks, rows_at_once
+from plmcmc.posterior.memory import in_chunks, memory_ran_out, rows_at_once
 from plmcmc.rng import Block, Streams, rows_of_a_block
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ class Plan:
         rows = (~self.conditional.data.observed).flatten(1).any(1).nonzero().flatten()
         if len(rows) == 0:
             return collected.draws(self)
+        if self.checkpoint is not None:
+            # Before chains are tuned, which may take longer than a save is away.
+            check_directory(self.checkpoint)
         steps = self.schedule.steps
         with progress_bar(f"Sampling, {self.chains} chains a row", steps, show=progress) as report:
 
@@ -79,8 +83,24 @@ class Plan:
                 work,
                 lambda n: report(steps * n // len(rows), ""),
                 block_rows=rows_of_a_block(rows.device, self._numbers),
+                halved=self._halved,
             )
         return collected.draws(self)
+
+    def saved(self, blocks: list[Block]) -> Path | None:
+        """Return where the run of some blocks is saved, if it is."""
+        if self.checkpoint is None:
+            return None
+        return self.checkpoint / f"rows-{blocks[0].start}-{blocks[-1].stop}.safetensors"
+
+    def _halved(self, blocks: list[Block]) -> bool:
+        """Whether a run that was stopped had gone over to halves of a chunk, for want of memory."""
+        whole = self.saved(blocks)
+        if whole is None or whole.exists():
+            return False
+        half = blocks[: len(blocks) // 2]
+        own = self.saved(half)
+        return (own is not None and own.exists()) or (len(half) > 1 and self._halved(half))
 
     @property
     def _numbers(self) -> int:
@@ -105,6 +125,8 @@ class Plan:
             "warmup": str(self.warmup),
             "start": described(self.start),
             "seed": str(self.seed),
+            # Random numbers are a device's own.
+            "device": conditional.data.values.device.type,
         }
 
 
@@ -129,28 +151,34 @@ class _Chunk:
             batch = batch._replace(flow=Captured(batch.flow))
         with torch.no_grad():
             kernel, state, passes = self._begin(batch)
+        checkpoint = self._checkpoint()
         stepper = Whole(kernel) if compiled else kernel
         stepper = Replayed(stepper) if self.rows.is_cuda else stepper
         acceptance = Acceptance(plan.schedule, batch.data.values)
         completions = Completions(plan.schedule, batch.data.values)
-        run(
-            stepper,
-            state,
-            self._streams("steps"),
-            plan.schedule.steps,
-            recorders=(completions, acceptance),
-            checkpoint=self._checkpoint(),
-            on_step=lambda done, info: report(done, ""),
-        )
+        try:
+            run(
+                stepper,
+                state,
+                self._streams("steps"),
+                plan.schedule.steps,
+                recorders=(completions, acceptance),
+                checkpoint=checkpoint,
+                on_step=lambda done, info: report(done, ""),
+            )
+        except (RuntimeError, MemoryError) as error:
+            if checkpoint is not None and memory_ran_out(error) and len(self.blocks) > 1:
+                # Halves of these rows begin anew, and save themselves under names of their own.
+                checkpoint.path.unlink(missing_ok=True)
+            raise
         acceptance.passes += passes
         acceptance.warmup_passes += passes
         collected.take(self.rows, completions.values, acceptance, exact=kernel.exact)
 
     def _checkpoint(self) -> Checkpoint | None:
-        if self.plan.checkpoint is None:
+        path = self.plan.saved(self.blocks)
+        if path is None:
             return None
-        name = f"rows-{self.blocks[0].start}-{self.blocks[-1].stop}.safetensors"
-        path = self.plan.checkpoint / name
         return Checkpoint(path, self.plan.identity(), self.plan.checkpoint_every)
 
     def _begin(self, batch: Batch) -> Begun:

@@ -10,8 +10,8 @@ from plmcmc.posterior.draws import Draws
 from plmcmc.statistics.convergence import MINIMUM_DRAWS
 
 RHAT_LIMIT = 1.05
-# Fewer draws than this may all be rejected by a healthy chain.
-STUCK_DRAWS = 20
+# Fewer proposals than this may all be rejected by a healthy chain.
+STUCK_STEPS = 20
 
 
 class ConvergenceWarning(UserWarning):
@@ -26,10 +26,13 @@ class BiasedWarning(UserWarning):
     """The method does not leave the target invariant."""
 
 
-def warn(draws: Draws) -> None:
-    """Say what is wrong with these draws, if anything."""
-    for warn_if in (_warn_biased, _warn_stuck, _warn_unchecked, _warn_unconverged):
-        warn_if(draws)
+def warn(draws: Draws, steps: int) -> None:
+    """Say what is wrong with these draws, if anything; each chain took so many kept steps."""
+    _warn_biased(draws)
+    if steps >= STUCK_STEPS:
+        _warn_stuck(draws)
+    _warn_unchecked(draws)
+    _warn_unconverged(draws)
 
 
 def _warn_biased(draws: Draws) -> None:
@@ -41,10 +44,10 @@ def _warn_biased(draws: Draws) -> None:
 
 def _warn_stuck(draws: Draws) -> None:
     stuck = (draws.acceptance == 0).any(0)
-    if stuck.any() and draws.values.shape[1] >= STUCK_DRAWS:
+    if stuck.any():
         _say(
             StuckWarning,
-            f"{_rows(stuck)}: a chain never accepted a proposal. Use smaller steps, a wider "
+            f"{named_rows(stuck)}: a chain never accepted a proposal. Use smaller steps, a wider "
             f"auxiliary, or another method (ran {draws.method})",
         )
 
@@ -72,14 +75,14 @@ def _warn_unconverged(draws: Draws) -> None:
     count = draws.values.shape[1]
     _say(
         ConvergenceWarning,
-        f"{_rows(rows)}: split R-hat exceeds {RHAT_LIMIT} for {int(bad.sum())} of "
+        f"{named_rows(rows)}: split R-hat exceeds {RHAT_LIMIT} for {int(bad.sum())} of "
         f"{int((~draws.observed).sum())} missing entries ({worst}). These chains have not "
         f"converged: raise thin or draws (now {count}), then warmup, or try another method "
         f"(ran {draws.method})",
     )
 
 
-def _rows(rows: np.ndarray) -> str:
+def named_rows(rows: np.ndarray) -> str:
     """Name up to ten rows."""
     names = np.flatnonzero(rows)
     listed = ", ".join(str(name) for name in names[:10])

@@ -18,10 +18,11 @@ from plmcmc.posterior import Conditional, ConvergenceWarning, Method, condition,
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.rng import Block, Streams, rows_of_a_block
 from plmcmc.training.ascent import Ascent
-from plmcmc.training.epoch import TrainingError
+from plmcmc.training.faults import Astray, Steady, TrainingError
 from plmcmc.training.fit import parameters_of
 from plmcmc.training.maximise import maximise
 from plmcmc.training.moments import moments_of
+from plmcmc.training.optimizers import set_rate
 from plmcmc.training.saved import fill
 from plmcmc.training.schedule import EMSchedule
 
@@ -71,12 +72,16 @@ class CompletedEpoch:
             precision=schedule.precision,
             compiled=schedule.compiled,
         )
+        rate = schedule.learning_rate
+        advice = f"lower learning_rate (now {rate}), or give clip a norm"
+        self.steady = Steady(self.optimizer, [self.inner], rate, advice)
         self.range = observed_range(data)
         # Rows with nothing missing are their own completion.
         self.holed = (~data.observed).flatten(1).any(1).nonzero().flatten()
         self.losses = torch.zeros(schedule.epochs, dtype=torch.float64)
         steps = (schedule.epochs - 1) // schedule.every if len(self.holed) > 0 else 0
         self.acceptance = torch.full((steps,), torch.nan, dtype=torch.float64)
+        self.stuck = torch.full_like(self.acceptance, torch.nan)
         try:
             condition(flow.eval(), data.values[:1], data.observed[:1], precision=schedule.precision)
         except TypeError as error:
@@ -89,15 +94,11 @@ class CompletedEpoch:
 
     def step(self, state: CompletedState, streams: Streams) -> tuple[CompletedState, CompletedInfo]:
         """Run one epoch, and the E-step that is due after it."""
-        epoch, completed = int(state.epoch) + 1, state.completed
-        if epoch <= self.schedule.every:
-            completed = self._drawn(epoch)
-        self.losses[epoch - 1] = self._maximise(completed, streams.generators[0], epoch)
-        due = epoch // self.schedule.every
-        if self.schedule.expects(epoch) and len(self.holed) > 0:
-            with while_sampling():
-                completed, self.acceptance[due - 1] = self._expect(completed, epoch)
-        last = min(due, len(self.acceptance))
+        epoch, source = int(state.epoch) + 1, streams.generators[0]
+        completed = self.steady.run(
+            f"epoch {epoch}", lambda: self._fitted(state.completed, source, epoch)
+        )
+        last = min(epoch // self.schedule.every, len(self.acceptance))
         rate = float(self.acceptance[last - 1]) if last > 0 else math.nan
         info = CompletedInfo(float(self.losses[epoch - 1]), rate)
         return CompletedState(completed, state.epoch + 1), info
@@ -105,12 +106,28 @@ class CompletedEpoch:
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, the optimizer's moments and the history."""
         tensors = {f"now.{key}": value for key, value in self.inner.state_dict().items()}
-        tensors |= moments_of(self.optimizer)
-        return tensors | {"losses": self.losses, "acceptance": self.acceptance}
+        tensors |= moments_of(self.optimizer) | self.steady.tensors()
+        history = {"losses": self.losses, "acceptance": self.acceptance, "stuck": self.stuck}
+        return tensors | history
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
         fill(self.tensors(), tensors, self.inner)
+
+    def _fitted(self, completed: Tensor, source: Generator, epoch: int) -> Tensor:
+        """Fit the flow to completed rows; return them, completed anew where that is due."""
+        if epoch <= self.schedule.every:
+            completed = self._drawn(epoch)
+        if float(self.steady.share) < 1:
+            set_rate(self.optimizer, self.schedule.learning_rate * float(self.steady.share))
+        self.losses[epoch - 1] = self._maximise(completed, source)
+        self.steady.check(float(self.losses[epoch - 1]), completed[0].numel())
+        if self.schedule.expects(epoch) and len(self.holed) > 0:
+            with while_sampling():
+                completed, rates = self._expect(completed, epoch)
+            due = epoch // self.schedule.every - 1
+            self.acceptance[due], self.stuck[due] = rates.mean(), (rates == 0).double().mean()
+        return completed
 
     def _drawn(self, epoch: int) -> Tensor:
         """Return every copy with its holes drawn from N(0, I)."""
@@ -119,23 +136,17 @@ class CompletedEpoch:
         streams = Streams.of_rows(self.seed, f"holes-{epoch}", self.data.rows, **options)
         return batch.project(streams.normal(batch.values))
 
-    def _maximise(self, completed: Tensor, source: Generator, epoch: int) -> float:
+    def _maximise(self, completed: Tensor, source: Generator) -> float:
         self.inner.train()
         log_det = torch.zeros((), dtype=torch.float64)
         if isinstance(self.flow, Preprocessed):
             completed, log_det = self.flow.prepare(completed, source)
         options = {"batch_size": self.schedule.batch_size, "noise": self.schedule.noise}
         loss = maximise(self.ascent, completed, generator=source, **options)
-        found = float(loss) - float(log_det.mean())
-        if not math.isfinite(found):
-            raise TrainingError(
-                f"the loss is NaN or infinite in epoch {epoch}: lower learning_rate (now "
-                f"{self.schedule.learning_rate}), or give clip a norm"
-            )
-        return found
+        return float(loss) - float(log_det.mean())
 
-    def _expect(self, completed: Tensor, epoch: int) -> tuple[Tensor, float]:
-        """Walk every copy's chain; return where they are, and acceptance."""
+    def _expect(self, completed: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+        """Walk every copy's chain; return where they are, and acceptance of rows with holes."""
         copies, data = self.schedule.copies, self.data.select(self.holed)
         stacked = completed.unflatten(0, (-1, copies)).clone()
         before, after = stacked[self.holed], torch.empty_like(stacked[self.holed])
@@ -165,7 +176,7 @@ class CompletedEpoch:
         # Chains in warped coordinates may round what is seen: the data's own values stay.
         stacked[self.holed] = data.repeat(copies).project(after.flatten(0, 1)).view_as(after)
         self._tell_stuck(rates, data, epoch)
-        return stacked.flatten(0, 1), float(rates.mean())
+        return stacked.flatten(0, 1), rates
 
     def _tell_stuck(self, rates: Tensor, data: Incomplete, epoch: int) -> None:
         """Warn if most rows never moved, those apart of which nothing is seen."""
@@ -208,10 +219,7 @@ class CompletedEpoch:
         try:
             kernel, state, _ = method.begin(batch, y, None, streams)
         except NonFiniteStart as error:
-            raise TrainingError(
-                f"after epoch {epoch} the flow gives {len(error.places)} completed rows no "
-                f"density: lower learning_rate (now {self.schedule.learning_rate})"
-            ) from error
+            raise Astray(f"{len(error.places)} completed rows have no density") from error
         accepted = Acceptance(Schedule(0, proposals), y)
         stepper = Replayed(kernel) if y.is_cuda else kernel
         state = run(stepper, state, streams, proposals, recorders=(accepted,))

@@ -13,8 +13,10 @@ from torch.optim import Optimizer
 from plmcmc.flows import Preprocessed, log_prob
 from plmcmc.rng import Streams
 from plmcmc.training.ascent import Ascent
+from plmcmc.training.faults import Steady, TrainingError
 from plmcmc.training.maximise import maximise
 from plmcmc.training.moments import moments_of
+from plmcmc.training.optimizers import set_rate
 from plmcmc.training.saved import fill
 
 GRADIENT_CLIP = 10.0
@@ -27,10 +29,6 @@ MET = 4
 
 
 Augment = Callable[[Tensor, Generator], Tensor]
-
-
-class TrainingError(ValueError):
-    """Training cannot begin, or cannot go on."""
 
 
 class EpochState(NamedTuple):
@@ -94,6 +92,10 @@ class Epoch:
         self.epochs, self.batch_size, self.noise = epochs, batch_size, noise
         self.augment = augment
         self.ascent = Ascent(self.inner, optimizer, clip=GRADIENT_CLIP, precision=precision)
+        advice = (
+            f"lower learning_rate (now {self.rate}), raise noise (now {noise}), or whiten the data"
+        )
+        self.steady = Steady(optimizer, [self.inner], self.rate, advice)
         self.best = _copied(self.inner)
         self.history = torch.zeros(epochs, 2, dtype=torch.float64)
 
@@ -101,7 +103,8 @@ class Epoch:
         """Run one epoch."""
         source = streams.generators[0]
         done = int(state.epoch)
-        info = EpochInfo(self._train(source, done + 1), self._score(source))
+        train = self.steady.run(f"epoch {done + 1}", lambda: self._train(source, done + 1))
+        info = EpochInfo(train, self._score(source))
         self.history[done] = torch.tensor(info, dtype=torch.float64)
         # With nothing held out the last epoch is the best. A NaN is never better.
         better = len(self.held_out) == 0 or info.held_out > float(state.best)
@@ -120,7 +123,8 @@ class Epoch:
         """Return weights, the optimizer's moments and the history."""
         tensors = {f"now.{key}": value for key, value in self.inner.state_dict().items()}
         tensors |= {f"best.{key}": value for key, value in self.best.items()}
-        return tensors | moments_of(self.optimizer) | {"history": self.history}
+        tensors |= moments_of(self.optimizer) | self.steady.tensors()
+        return tensors | {"history": self.history}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
@@ -138,11 +142,13 @@ class Epoch:
         options |= {"before": lambda share: self._set_rate(epoch - 1 + share)}
         loss = maximise(self.ascent, x, generator=source, **options)
         score = float(log_det.mean() - loss)
-        if not math.isfinite(score):
+        if not math.isfinite(score) and not bool(log_det.isfinite().all()):
+            # No step would change that.
             raise TrainingError(
-                f"the loss is NaN or infinite in epoch {epoch}: lower learning_rate (now "
-                f"{self.rate}), raise noise (now {self.noise}), or whiten the data"
+                "the flow's preprocessing gives rows of x no density: check that it can take every "
+                "row of x"
             )
+        self.steady.check(-score, x[0].numel())
         return score
 
     def _score(self, source: Generator) -> float:
@@ -167,13 +173,8 @@ class Epoch:
     def _set_rate(self, done: float) -> None:
         """Set the rate after so many epochs: it grows at first, since deep flows would leap."""
         falling = 0.5 * (1 + math.cos(math.pi * done / self.epochs))
-        rate = self.rate * falling * min(1.0, LEAST_RATE + done)
-        for group in self.optimizer.param_groups:
-            # In place where it is a tensor: a captured step reads it there.
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+        rate = self.rate * falling * min(1.0, LEAST_RATE + done) * float(self.steady.share)
+        set_rate(self.optimizer, rate)
 
 
 def _copied(module: nn.Module) -> dict[str, Tensor]:

@@ -15,7 +15,8 @@ from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import ContextualFlow, Dequantise, Flow, Preprocessed, home, sample
 from plmcmc.flows.lowered import PRECISIONS
 from plmcmc.rng import RandomState, Streams, generator
-from plmcmc.training.epoch import Augment, Epoch, EpochInfo, EpochState, TrainingError
+from plmcmc.training.epoch import Augment, Epoch, EpochInfo, EpochState
+from plmcmc.training.faults import TrainingError
 from plmcmc.training.optimizers import optimizer_of
 
 # Weights and moments of a wide network may take longer to save than an epoch takes.
@@ -105,6 +106,7 @@ def fit_flow(
     settings |= {"held_out": held_out, "patience": patience, "seed": seed}
     identity = {key: str(value) for key, value in settings.items()}
     identity |= {"data": fingerprint(train, judge), "flow": described_flow(flow)}
+    identity |= {"device": train.device.type}
     with progress_bar("Training", epochs, show=progress) as report:
         state = run(
             epoch,

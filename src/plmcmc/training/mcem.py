@@ -23,7 +23,7 @@ from plmcmc.data.incomplete import checked
 from plmcmc.flows import ContextualFlow, Preprocessed, Whiten, home
 from plmcmc.rng import RandomState, Streams, generator
 from plmcmc.training.completed import CompletedEpoch, CompletedInfo, observed_range
-from plmcmc.training.epoch import TrainingError
+from plmcmc.training.faults import TrainingError
 from plmcmc.training.fit import described_flow, refuse_lower_float64
 from plmcmc.training.schedule import EMSchedule
 
@@ -35,12 +35,14 @@ class FittedEM(NamedTuple):
         flow: the flow on the user's data: behind whitening, if the schedule whitens.
         losses: minus the mean log-likelihood of completed rows, every epoch: nats per row.
         acceptance: share of proposals accepted, every E-step.
+        stuck: share of the rows with holes no chain of which moved, every E-step.
         completed: `(copies, rows, *event)`, the last completions; observed values are the caller's.
     """
 
     flow: Any
     losses: list[float]
     acceptance: list[float]
+    stuck: list[float]
     completed: NDArray[np.floating]
 
 
@@ -98,6 +100,7 @@ class MonteCarloEM:
         stepper = CompletedEpoch(inner, _whitened(data, moments), schedule, seed)
         identity = {"seed": str(seed), "schedule": described(schedule)}
         identity |= {"data": fingerprint(data.values, data.observed), "flow": described_flow(inner)}
+        identity |= {"device": data.values.device.type}
         with progress_bar("Monte Carlo EM", schedule.epochs, show=progress) as report:
             state = run(
                 stepper,
@@ -113,6 +116,7 @@ class MonteCarloEM:
             _behind(moments, inner) if schedule.whiten else inner,
             (stepper.losses + offset).tolist(),
             stepper.acceptance.tolist(),
+            stepper.stuck.tolist(),
             _in_users_units(state.completed, moments, schedule, values, seen),
         )
 

@@ -13,8 +13,9 @@ def moments_of(optimizer: Optimizer) -> dict[str, Tensor]:
         optimizer: any of torch's whose state begins at zero (Adam, AdamW, Adamax, RMSprop).
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    if not all(optimizer.state[parameter] for parameter in parameters):
-        _make_up(optimizer, parameters)
+    lacking = [parameter for parameter in parameters if not optimizer.state[parameter]]
+    if lacking:
+        _make_up(optimizer, lacking)
     return {
         f"moment.{place}.{name}": value
         for place, parameter in enumerate(parameters)
@@ -24,7 +25,9 @@ def moments_of(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def _make_up(optimizer: Optimizer, parameters: list[Tensor]) -> None:
-    """Let the optimizer make its state by a step that moves nothing, and set it to zero."""
+    """Let the optimizer make their state by a step that moves nothing, and set it to zero."""
+    # Of no others: their moments would fade.
+    optimizer.zero_grad(set_to_none=True)
     rates = [group["lr"] for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         # Not even by weight decay.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Adam, Adamax, AdamW, Optimizer, RMSprop
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
@@ -37,3 +37,13 @@ def optimizer_of(
     if name in FUSED:
         return maker(parameters, fused=True, **options)
     return maker(parameters, **options)
+
+
+def set_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the learning rate."""
+    for group in optimizer.param_groups:
+        # In place where it is a tensor: a captured step reads it there.
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate

@@ -10,6 +10,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from plmcmc.flows import TabularFlow, log_prob
 from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams
 from plmcmc.target import TableTarget
+from plmcmc.training.faults import Astray, Steady
 from plmcmc.training.gaussian import Gaussian, precision_of
 from plmcmc.training.moments import moments_of
 from plmcmc.training.references import References
@@ -38,6 +40,10 @@ VALIDATED = 8192
 MATRIX_NUMBERS = 2**26
 # Of the triangular layer, which starts where it should be.
 TRIANGULAR_RATE = 0.25
+ADVICE = (
+    "look for a column with values far from all others, or lower learning_rate of the effort's "
+    "training"
+)
 _TRIANGULAR = ("mean", "lower", "log_diagonal")
 ALONE = Team()
 
@@ -139,6 +145,7 @@ class TableEM:
         self.chains = settings.chains_per_row(self.rows)
         self.hidden = hidden if hidden is not None and len(hidden.rows) else None
         self.optimizer = AdamW(self._groups(), weight_decay=settings.weight_decay, fused=True)
+        self.steady = Steady(self.optimizer, [flow, self.averaged], settings.learning_rate, ADVICE)
         residual = precision_of(gaussian.covariance).diagonal().rsqrt()
         width = settings.smoothing * self.rows ** (-1 / (columns + 4))
         self.noise = (width * residual).to(flow.mean)
@@ -174,20 +181,28 @@ class TableEM:
 
     def step(self, state: EMState, streams: Streams) -> tuple[EMState, EMInfo]:
         """Run one round; chains are changed in place."""
-        source, losses, rates = self.team.source(streams.generators[0]), [], []
         first = int(state.update)
         last = min(first + self.round_length, self.settings.updates)
+        where = f"updates {first + 1} to {last}"
+        source = self.team.source(streams.generators[0])
+        work = partial(self._round, state, source, first, last)
+        return self.steady.run(where, work, state.position)
+
+    def _round(
+        self, state: EMState, source: Generator, first: int, last: int
+    ) -> tuple[EMState, EMInfo]:
+        losses, rates = [], []
         for update in range(first, last):
             self._set_rate(0.5 * (1 + math.cos(math.pi * update / self.settings.updates)))
             state, scores, accepted = self._expect(state, source)
             losses.append(self._maximise(scores, source))
             rates.append(accepted)
             self._average(update)
-        state = state._replace(update=torch.tensor(last))
-        score = self._validate(state, source)
         means = (self.team.mean(torch.stack(numbers).mean()) for numbers in (losses, rates))
         loss, rate = map(float, means)
-        return state, EMInfo(loss, rate, score)
+        self.steady.check(loss, self.flow.features)
+        state = state._replace(update=torch.tensor(last))
+        return state, EMInfo(loss, rate, self._validate(state, source))
 
     def gathered(self, state: EMState) -> EMState:
         """Return the state of all rows: all of a team must ask for it."""
@@ -221,7 +236,7 @@ class TableEM:
         tensors = {f"now.{key}": value for key, value in self.flow.state_dict().items()}
         tensors |= {f"averaged.{key}": value for key, value in self.averaged.state_dict().items()}
         tensors |= {f"best.{key}": value for key, value in self.best.state_dict().items()}
-        return tensors | moments_of(self.optimizer)
+        return tensors | moments_of(self.optimizer) | self.steady.tensors()
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
@@ -253,7 +268,10 @@ class TableEM:
         if self.hidden is None:
             return math.nan
         validation = -(-int(state.update) // self.round_length)
-        state.scores[validation] = self._scored(state, source)
+        scores = self._scored(state, source)
+        if not bool(scores.isfinite().all()):
+            raise Astray("draws of hidden values are NaN or infinite")
+        state.scores[validation] = scores
         course = Course(state.scores.numpy())
         if course.best == validation:
             self.best.load_state_dict(self.averaged.state_dict())
@@ -316,7 +334,7 @@ class TableEM:
 
     def _set_rate(self, share: float) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = share * group["full"]
+            group["lr"] = share * group["full"] * float(self.steady.share)
 
 
 class _Loss(nn.Module):

@@ -40,5 +40,6 @@ class TeamCheckpoint(Checkpoint):
         self, state: Any, streams: Streams, recorders: Sequence[Recorder], stepper: object
     ) -> tuple[int, Any]:
         """Put everything back, and return the step and this process's part of the state."""
-        step, whole = super().load(state, streams, recorders, stepper)
+        whole = self.training.gathered(state)
+        step, whole = super().load(whole, streams, recorders, stepper)
         return step, self.training.shared_out(whole)

@@ -26,7 +26,8 @@ def write_report(path: Path, holes: Path, filled: Path, imputer: FlowImputer) ->
     plan = plan_of_model(imputer, tables)
     frame = tables[0].frame(plan.known)
     missing, told = frame.isna().to_numpy(), imputer.convergence_
-    found = Found(int(missing.any(1).sum()), int(told.rows.sum()), int(missing.sum()), told.share)
+    rows, settled, stuck = (int(own.sum()) for own in (missing.any(1), told.rows, told.stuck))
+    found = Found(rows, settled, int(missing.sum()), told.share, stuck)
     asked = Asked(_asked(path, holes, filled), plan, tables, [frame])
     write_files([(path, report(asked, found, imputer).encode())])
     return path

@@ -91,6 +91,11 @@ def _averaged(diagnosis: Diagnosis, kinds: Sequence[str]) -> float:
 
 
 def _of_chains(found: Found, diagnosis: Diagnosis | None) -> Iterator[str]:
+    if found.stuck:
+        yield (
+            f"In {found.stuck} of {found.rows} rows a chain never moved, and what it filled in is "
+            f"where it began: look there for values far from all others, and use --effort thorough."
+        )
     if diagnosis is None:
         return
     share = converged_share(found, diagnosis)

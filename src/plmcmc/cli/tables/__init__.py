@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from plmcmc.cli.tables.excel import ExcelTable, read_excel
 from plmcmc.cli.tables.kinds import listed
 from plmcmc.cli.tables.parquet import ParquetTable, check_types, read_parquet
 from plmcmc.cli.tables.text import TextTable, read_text
+from plmcmc.disk import write_all
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".xlsx")
@@ -100,27 +100,10 @@ def check_same(
         )
 
 
-def _write(temporary: Path, content: bytes, place: Path) -> None:
-    try:
-        temporary.write_bytes(content)
-    except OSError as error:
-        # A disk that is full does not say for which file.
-        raise OSError(error.errno, error.strerror, str(place)) from error
-
-
 def write_files(files: Iterable[tuple[Path, bytes]]) -> None:
     """Write files, each whole or not at all, and none before all are ready to take their places."""
-    ready = list(files)
-    staged = [place.with_name(f".{place.name}.part") for place, _ in ready]
-    try:
-        for (place, content), temporary in zip(ready, staged, strict=True):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            packed = place.name.lower().endswith(".gz")
-            _write(temporary, gzip.compress(content, mtime=0) if packed else content, place)
-        for (place, _), temporary in zip(ready, staged, strict=True):
-            os.replace(temporary, place)
-    finally:
-        for temporary in staged:
-            # What has taken its place is not there; where no directory could be made, nothing is.
-            with suppress(OSError):
-                temporary.unlink()
+    write_all({place: _packed(place, content) for place, content in files})
+
+
+def _packed(place: Path, content: bytes) -> bytes:
+    return gzip.compress(content, mtime=0) if place.name.lower().endswith(".gz") else content

@@ -41,7 +41,7 @@ class FlowOfDigits:
         path = shared_path(place, "digits", asdict(self), seed, digits)
         if not path.exists():
             save(self._fit(digits, place, seed, path.with_suffix(".checkpoint")), path)
-            path.with_suffix(".checkpoint").unlink(missing_ok=True)
+        path.with_suffix(".checkpoint").unlink(missing_ok=True)
         flow: Any = load(path)
         return flow.to(place.device).eval()
 

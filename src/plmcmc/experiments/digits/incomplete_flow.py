@@ -84,9 +84,8 @@ class FlowOfHoledDigits:
         What is there already is read; training that was stopped goes on.
         """
         path = shared_path(place, "holed-digits", asdict(self), seed, digits, observed)
-        history = path.with_suffix(".npz")
+        history, checkpoint = path.with_suffix(".npz"), path.with_suffix(".checkpoint")
         if not path.exists():
-            checkpoint = path.with_suffix(".checkpoint")
             fitted = self._fit(digits, observed, place, seed, checkpoint)
             # What the flow itself does not hold; the flow comes after.
             write_arrays(
@@ -98,7 +97,7 @@ class FlowOfHoledDigits:
                 },
             )
             save(fitted.flow.cpu(), path)
-            checkpoint.unlink(missing_ok=True)
+        checkpoint.unlink(missing_ok=True)
         flow: Any = load(path)
         return Trained(flow.to(place.device).eval(), **read_arrays(history))
 

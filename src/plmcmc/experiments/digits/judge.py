@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as packed
 
 from plmcmc.baselines import LeNet, fit_lenet, lenet_accuracy, lenet_features
+from plmcmc.disk import write
 from plmcmc.experiments.kept import shared_path
 from plmcmc.experiments.sources import Digits, Pixels, enlarged
 from plmcmc.experiments.study import Place
@@ -72,9 +74,7 @@ def _classifier(digits: Digits, epochs: int, place: Place) -> LeNet:
             device=place.device,
             progress=place.progress,
         )
-        half = path.with_suffix(".part")
-        save_file({key: own.cpu() for key, own in network.state_dict().items()}, half)
-        half.replace(path)
+        write(path, packed({key: own.cpu() for key, own in network.state_dict().items()}))
     network = LeNet()
     network.load_state_dict(load_file(path))
     return network.to(torch.device(place.device)).eval().requires_grad_(False)

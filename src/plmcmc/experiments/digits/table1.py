@@ -15,7 +15,7 @@ from plmcmc.experiments.digits.fillers import FILLERS, Budget, Filler
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import MECHANISMS, mechanism_of
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
-from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
+from plmcmc.experiments.study import Experiment, Found, Place, more
 from plmcmc.experiments.words import table, with_error
 
 # The cells that bars are set for come first.
@@ -93,14 +93,12 @@ class Table1(Experiment):
             # Convergence is told in numbers, where it is looked at.
             warnings.simplefilter("ignore")
             observed = hide(digits.train, seed)
-            checkpoint = place.output / f"{file_name(part)}.checkpoint"
-            filler = FILLERS[method](self.budget, place, seed, checkpoint)
+            filler = FILLERS[method](self.budget, place, seed, place.checkpoint(part))
             filler.fit(digits.train, observed)
             trained = time.perf_counter() - began
             lines = [
                 self._tested(filler, judge, hide, 1000 * (seed + 1) + n) for n in range(self.tests)
             ]
-        checkpoint.unlink(missing_ok=True)
         numbers = {key: [round(line[key], 6) for line in lines] for key in lines[0]}
         seconds = {"seconds of training": round(trained, 1)}
         seconds["seconds in all"] = round(time.perf_counter() - began, 1)

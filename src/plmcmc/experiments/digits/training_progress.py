@@ -13,6 +13,7 @@ import numpy as np
 
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits, Seen, Trained
 from plmcmc.experiments.digits.missing import mechanism_of
+from plmcmc.experiments.kept import write_figure
 from plmcmc.experiments.pictures import Bytes, as_bytes, covered, write_strips
 from plmcmc.experiments.sources import Pixels, embedded_digits, mnist
 from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
@@ -134,7 +135,7 @@ class TrainingProgress(Experiment):
         loss.set(xlabel="epoch", ylabel="loss, nats a digit")
         accepted.legend(fontsize=8)
         path = output / "training.png"
-        figure.savefig(path, dpi=120)
+        write_figure(path, figure, dpi=120)
         return path
 
 

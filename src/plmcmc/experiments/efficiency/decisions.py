@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from plmcmc.diagnostics import Decisions as Decided
 from plmcmc.diagnostics import decision_study
 from plmcmc.experiments.digits.masked import MaskedDigit, masked_digit
+from plmcmc.experiments.kept import write_figure
 from plmcmc.experiments.study import Experiment, Found, Place, more
 from plmcmc.experiments.words import table, with_error
 from plmcmc.posterior.methods import Metropolis
@@ -157,7 +158,7 @@ def draw(path: Path, runs: Sequence[Mapping[str, Curve]], pieces: int = 80) -> N
     )
     axes.grid(alpha=0.25)
     axes.legend()
-    figure.savefig(path, dpi=120)
+    write_figure(path, figure, dpi=120)
 
 
 def at(name: str, scale: str) -> Decisions:

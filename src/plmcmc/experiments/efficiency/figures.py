@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plmcmc.experiments.kept import write_figure
 from plmcmc.experiments.study import Found
 
 OWN = {"Gibbs": "black", "plmcmc": "tab:blue"}
@@ -57,7 +58,7 @@ def draw_curves(
             panel.grid(alpha=0.25, which="both")
     handles, labels = axes[1][1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(7, len(labels)))
-    figure.savefig(path, dpi=120)
+    write_figure(path, figure, dpi=120)
 
 
 def _logarithmic(panel: Any) -> None:
@@ -131,4 +132,4 @@ def draw_means(path: Path, runs: Runs, converged: Found) -> None:
     for cell, (name, picture) in zip(cells, pictures.items(), strict=False):
         cell.imshow(picture.reshape(side, side), cmap=shades, vmin=0, vmax=1)
         cell.set_title(name, fontsize=9)
-    figure.savefig(path, dpi=120)
+    write_figure(path, figure, dpi=120)

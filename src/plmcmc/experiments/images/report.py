@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from plmcmc.experiments.convergence import COLUMNS, convergence_cells
+from plmcmc.experiments.kept import write_figure
 from plmcmc.experiments.pictures import Bytes, strips_of, write_strips
 from plmcmc.experiments.study import Found, file_name
 from plmcmc.experiments.words import table
@@ -120,5 +121,5 @@ def _trace(ways: Ways, path: Path) -> Path:
     axes.set(xlabel="flow passes of a chain, warm-up included", xscale="log")
     axes.set(ylabel="log p(y_M; x_O), mean of chains")
     axes.legend(title="a line is an image", fontsize=8, title_fontsize=8)
-    figure.savefig(path, dpi=120)
+    write_figure(path, figure, dpi=120)
     return path

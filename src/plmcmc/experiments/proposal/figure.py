@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from plmcmc.experiments.kept import write_figure
 from plmcmc.experiments.study import Found
 
 NOW, NEW, LINE = "tab:blue", "tab:red", "tab:green"
@@ -37,7 +38,7 @@ def draw_proposal(path: Path, found: Found) -> None:
         f"One PL-MCMC proposal: log ratio {found.numbers['log ratio']:+.2f}, "
         f"accepted with probability {chance:.2f}"
     )
-    figure.savefig(path, dpi=130)
+    write_figure(path, figure, dpi=130)
 
 
 def _latents(panel: Any, found: Found) -> None:

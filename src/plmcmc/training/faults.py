@@ -1,0 +1,135 @@
+"""What training does when its numbers go astray: back to where they were good, by smaller steps."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
+
+from plmcmc.training.moments import moments_of
+
+Found = TypeVar("Found")
+# What is left of the steps after each fault, and after how many in a row there is an error.
+SMALLER, MOST = 0.5, 5
+# A loss that rises by so many times itself, and so many nats for each number of a row, is lost.
+LEAP = 100.0
+
+
+class TrainingError(ValueError):
+    """Training cannot begin, or cannot go on."""
+
+
+class FaultWarning(UserWarning):
+    """Training went astray, and goes on from where it was good, by smaller steps."""
+
+
+class Astray(ArithmeticError):
+    """Numbers are not finite any more, or have leapt; says how."""
+
+
+class Steady:
+    """Runs stretches of training; one that goes astray is run again, from where it began.
+
+    Looks at numbers once in a stretch: a GPU does not wait for it at every step.
+
+    Args:
+        optimizer: holds what is trained.
+        modules: what is trained, and what follows it.
+        rate: learning rate that was asked for.
+        advice: what to do if smaller steps do not help.
+
+    Attributes:
+        share: of the rate that is taken, 1 if all went well.
+        loss: of the last good stretch, NaN before there is one.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, modules: Sequence[nn.Module], rate: float, advice: str
+    ) -> None:
+        self.optimizer, self.modules, self.rate, self.advice = optimizer, modules, rate, advice
+        self.share = torch.ones((), dtype=torch.float64)
+        self.loss = torch.full((), torch.nan, dtype=torch.float64)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a checkpoint needs."""
+        return {"steady.share": self.share, "steady.loss": self.loss}
+
+    def run(self, where: str, work: Callable[[], Found], *others: Tensor) -> Found:
+        """Return what a stretch of training comes to.
+
+        Args:
+            where: its name, in words.
+            work: trains, and raises `Astray` if it went so.
+            others: tensors that it changes in place beside the modules.
+
+        Raises:
+            TrainingError: if it goes astray again and again.
+        """
+        states = [own for module in self.modules for own in module.state_dict().values()]
+        good = [(own, own.clone()) for own in (*states, *others)]
+        # What an optimizer remembers begins at zero: before its first step there is nothing.
+        moments = [own.clone() for own in self._moments()] if self.optimizer.state else None
+        faults = 0
+        while True:
+            try:
+                return work()
+            except Astray as problem:
+                faults += 1
+                if faults == MOST:
+                    raise TrainingError(
+                        f"{problem} in {where}, {MOST} times in a row: {self.advice}"
+                    ) from problem
+                self._go_back(good, moments)
+                self.share *= SMALLER
+                _warn(f"{problem} in {where}", self.rate * float(self.share))
+
+    def check(self, loss: float, values: int) -> None:
+        """Note the loss of a stretch, whose rows have so many values; raise if it is lost.
+
+        Raises:
+            Astray: if the loss or a weight is not finite, or the loss has leapt.
+        """
+        if not math.isfinite(loss):
+            raise Astray("the loss is NaN or infinite")
+        before = float(self.loss)
+        # Nothing is above NaN.
+        if loss > before + LEAP * (abs(before) + values):
+            raise Astray(f"the loss leapt from {before:.3g} to {loss:.3g}")
+        # A loss is a step older than the weights.
+        if not bool(get_total_norm(self._weights()).isfinite()):
+            raise Astray("weights are NaN or infinite")
+        self.loss.fill_(loss)
+
+    def _weights(self) -> list[Tensor]:
+        states = [own for module in self.modules for own in module.state_dict().values()]
+        return [own for own in states if own.is_floating_point()]
+
+    def _moments(self) -> list[Tensor]:
+        return list(moments_of(self.optimizer).values())
+
+    def _go_back(
+        self, good: Sequence[tuple[Tensor, Tensor]], moments: Sequence[Tensor] | None
+    ) -> None:
+        """Put everything back in place: a captured step reads it there."""
+        with torch.no_grad():
+            for own, saved in good:
+                own.copy_(saved)
+            for place, own in enumerate(self._moments()):
+                own.zero_() if moments is None else own.copy_(moments[place])
+        for module in self.modules:
+            # It finds again what hangs on its weights, as when one is loaded.
+            module.load_state_dict(module.state_dict())
+
+
+def _warn(problem: str, rate: float) -> None:
+    warnings.warn(
+        f"{problem}: going back to where it was good, and on with a learning rate of {rate:.3g}",
+        FaultWarning,
+        stacklevel=2,
+    )
