@@ -191,7 +191,7 @@ def _arguments() -> argparse.Namespace:
     add("--width", type=int, default=1000, help="of the networks, without --flow (%(default)s)")
     add("--chains", type=int, nargs="+", default=[10_000, 1_000])
     add("--steps", type=int, default=200, help="to time (%(default)s)")
-    add("--compiled", action="store_true", help="time compiled passes, too")
+    add("--compiled", action="store_true", help="time compiled steps, too")
     add("--profile", action="store_true", help="show where the time goes")
     add("--device", default="cpu")
     return parser.parse_args()

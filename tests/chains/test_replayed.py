@@ -21,7 +21,7 @@ ROWS, STEPS = 20, 12
 class Recorder:
     """Stands in for graphs: counts records and replays."""
 
-    def __init__(self, monkeypatch, *, refuses=False):
+    def __init__(self, monkeypatch, *, refuses=None):
         self.records = self.replays = 0
         self.refuses = refuses
         monkeypatch.setattr(replayed, "rehearse", lambda work: work())
@@ -29,7 +29,7 @@ class Recorder:
 
     def record(self, work, generators):
         if self.refuses:
-            raise RuntimeError("operation not permitted when stream is capturing")
+            raise self.refuses("operation not permitted when stream is capturing")
         assert list(generators)
         self.records += 1
 
@@ -93,13 +93,20 @@ def test_a_state_from_elsewhere_is_taken(monkeypatch):
 
 
 def test_what_cannot_be_recorded_runs_as_it_is(monkeypatch):
-    recorder, (own, state) = Recorder(monkeypatch, refuses=True), kernel()
+    recorder, (own, state) = Recorder(monkeypatch, refuses=RuntimeError), kernel()
     streams = drawing()
     before = list(streams.generators)
     assert same(walked(Replayed(own), state, streams=streams), walked(own, state))
     assert recorder.replays == 0
     # A failed recording spoils the generators that it was to draw from.
     assert not any(one is other for one, other in zip(before, streams.generators, strict=True))
+
+
+def test_too_little_memory_to_record_is_said(monkeypatch):
+    Recorder(monkeypatch, refuses=torch.OutOfMemoryError)
+    own, state = kernel()
+    with pytest.raises(torch.OutOfMemoryError):
+        walked(Replayed(own), state)
 
 
 def test_dear_steps_are_left_alone(monkeypatch):

@@ -7,7 +7,7 @@ import plmcmc
 from exact import FLOWS, begin
 from plmcmc.chains import Whole
 from plmcmc.flows import Captured, Compiled
-from plmcmc.kernels import CrankNicolson, Metropolis, Mixture, Perturb, Resample, Turns
+from plmcmc.kernels import CrankNicolson, Info, Metropolis, Mixture, Perturb, Resample, Turns
 from plmcmc.rng import Streams
 from plmcmc.target import NormalAuxiliary, ProjectedLatentTarget
 from toys import quiet
@@ -107,3 +107,24 @@ def test_sampling_compiles_whole_steps():
     found = sorted(set(map(layers, traces)) - {0})
     # Passes, and steps of two of them.
     assert found == [found[0], 2 * found[0]]
+
+
+def test_a_kernel_that_asks_for_other_numbers_is_refused():
+    class Fickle:
+        """Asks for normals first, and for uniforms from then on."""
+
+        asked = 0
+
+        def step(self, state, streams):
+            self.asked += 1
+            draw = streams.normal if self.asked == 1 else streams.uniform
+            return state, Info(state[0] > 0, draw(state[0]), 2)
+
+    stepper, streams = Whole(Fickle()), Streams.of_rows(0, "steps", 20)
+    state = (torch.zeros(20),)
+    with tracing():
+        stepper.step(state, streams)
+    # As torch would trace it.
+    numbers = [asked.drawn(state, streams) for asked in stepper._asked]
+    with pytest.raises(ValueError, match="the same random numbers at every step"):
+        stepper._from_numbers(state, numbers)

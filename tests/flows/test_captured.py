@@ -18,7 +18,7 @@ from plmcmc.target import ConditionalTarget
 class Recorder:
     """Stands in for graphs: counts captures and replays."""
 
-    def __init__(self, monkeypatch, *, refuses=False):
+    def __init__(self, monkeypatch, *, refuses=None):
         self.captures = self.replays = 0
         self.refuses = refuses
         if torch.cuda.is_available():
@@ -28,7 +28,7 @@ class Recorder:
 
     def record(self, work):
         if self.refuses:
-            raise RuntimeError("operation not permitted when stream is capturing")
+            raise self.refuses("operation not permitted when stream is capturing")
         self.captures += 1
         # The gradient's work is a graph already: what a replay works through again.
         kept = work()
@@ -79,12 +79,50 @@ def test_what_is_returned_stays_when_the_next_is_asked_for(monkeypatch):
 
 
 def test_a_flow_that_cannot_be_captured_is_run_as_it_is(monkeypatch):
-    Recorder(monkeypatch, refuses=True)
+    Recorder(monkeypatch, refuses=RuntimeError)
     own = flow()
     wrapped = Captured(own)
     with torch.no_grad():
         for _ in range(5):
             torch.testing.assert_close(wrapped.to_latent(rows()), own.to_latent(rows()))
+
+
+def test_too_little_memory_to_capture_is_said(monkeypatch):
+    Recorder(monkeypatch, refuses=torch.OutOfMemoryError)
+    wrapped = Captured(flow())
+    with torch.no_grad():
+        for _ in range(captured.FIRST - 1):
+            wrapped.to_latent(rows())
+        with pytest.raises(torch.OutOfMemoryError):
+            wrapped.to_latent(rows())
+
+
+class Doubled:
+    """A captured pass that doubles, and so does its gradient."""
+
+    number = 0
+
+    def ahead(self, x):
+        self.number += 1
+        return (2 * x,)
+
+    def slope(self, slopes):
+        return 2 * slopes[0]
+
+
+def test_slopes_are_handed_to_the_captured_gradient():
+    x, weights, own = rows().requires_grad_(), rows(seed=1), Doubled()
+    (found,) = captured._Replayed.apply(x, own)
+    (slope,) = torch.autograd.grad((found * weights).sum(), x)
+    assert torch.equal(slope, 2 * weights)
+
+
+def test_a_slope_of_an_older_pass_is_refused():
+    x, own = rows().requires_grad_(), Doubled()
+    (older,) = captured._Replayed.apply(x, own)
+    captured._Replayed.apply(x, own)
+    with pytest.raises(RuntimeError, match="run again before its gradient"):
+        older.sum().backward()
 
 
 def test_weights_want_slopes_as_before(monkeypatch):

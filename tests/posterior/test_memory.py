@@ -1,5 +1,7 @@
 """Out of memory: half as many rows at once, the same draws, and a notice; or a clear error."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -125,6 +127,21 @@ def test_rows_at_once_follow_what_a_method_takes():
     # A Jacobian for each of four chains, in float32: a quarter of a gigabyte holds few.
     assert memory.rows_at_once(image, cpu) < 64
     assert methods.Elliptical().footprint(784, 400, 4) < image / 50
+
+
+def test_half_of_a_gpu_s_free_memory_is_used(monkeypatch):
+    gigabyte = 2**30
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (6 * gigabyte, 16 * gigabyte))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3 * gigabyte)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: gigabyte)
+    gpu = SimpleNamespace(device=torch.device("cuda"), element_size=lambda: 4)
+    rows = memory.rows_at_once(2**20, gpu)
+    # Six gigabytes that nobody has, and two that torch keeps unused.
+    assert rows == 1024 * (6 + 2) // 2 // 4
+    often = memory.rows_at_once(2**20, gpu, repeatable=True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (gigabyte, 16 * gigabyte))
+    assert memory.rows_at_once(2**20, gpu, repeatable=True) == often
+    assert memory.rows_at_once(2**20, gpu) < rows
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")

@@ -47,7 +47,7 @@ class Whole:
         return found, info
 
     def _from_numbers(self, state: Any, numbers: Sequence[Tensor]) -> tuple[Any, Any]:
-        served: Any = _Served(numbers)
+        served: Any = _Served(self._asked, numbers)
         return self.kernel.step(state, served)
 
 
@@ -92,15 +92,23 @@ class _Watched:
 class _Served:
     """Streams of numbers that are there already."""
 
-    def __init__(self, numbers: Sequence[Tensor]) -> None:
-        self.numbers = iter(numbers)
+    def __init__(self, asked: Sequence[_Asked], numbers: Sequence[Tensor]) -> None:
+        self.left = list(zip(asked, numbers, strict=True))
 
     def normal(self, like: Tensor) -> Tensor:
         """Return the next numbers."""
-        del like
-        return next(self.numbers)
+        return self._next("normal", like)
 
     def uniform(self, like: Tensor) -> Tensor:
         """Return the next numbers."""
-        del like
-        return next(self.numbers)
+        return self._next("uniform", like)
+
+    def _next(self, kind: str, like: Tensor) -> Tensor:
+        # Not by sizes: a step is compiled once for all of them.
+        same = self.left and self.left[0][0].kind == kind and self.left[0][1].ndim == like.ndim
+        if not same:
+            raise ValueError(
+                "expected a kernel that asks for the same random numbers at every step; this one "
+                "does not: leave compiled out"
+            )
+        return self.left.pop(0)[1]

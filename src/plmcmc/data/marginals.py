@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 Array = NDArray[np.float64]
 # Distinct values of a continuous column that are remembered, about.
@@ -51,6 +50,8 @@ class Marginal:
     @classmethod
     def of(cls, values: Array, *, discrete: bool = False) -> Marginal:
         """Learn from a column's observed values; of a discrete one, each fills an interval."""
+        from scipy.special import ndtri
+
         atoms, counts = np.unique(values, return_counts=True)
         after = np.cumsum(counts) / len(values)
         before = after - counts / len(values)
@@ -89,6 +90,8 @@ class Marginal:
 
     @cached_property
     def _middles(self) -> Array:
+        from scipy.special import ndtr, ndtri
+
         return ndtri((ndtr(self.low) + ndtr(self.high)) / 2)
 
     def log_slope(self, values: Array) -> Array:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from plmcmc.data.incomplete import DataError
 from plmcmc.data.marginals import Array, Marginal, Regions
@@ -100,6 +99,8 @@ class Levels:
         left = np.cumsum(sorted_counts[::-1])[::-1]
         # A level never seen keeps half a row, so that its split has a threshold.
         share = np.clip(sorted_counts / np.maximum(left, 1), 0.5 / len(codes), 1 - 0.5 / len(codes))
+        from scipy.special import ndtri
+
         return cls(name, order, ndtri(1 - share[:-1]))
 
     @property

@@ -69,9 +69,10 @@ def condition(
             sampled, too: draws are of the true values.
         precision: that networks of a `NICE` or `RealNVP` compute in: `"float32"`, or, faster on a
             GPU, `"tf32"` or `"bfloat16"`: draws are then those of a slightly other flow.
-        compiled: let torch compile the flow's passes, for methods without gradients: those of small
-            batches on a GPU are then faster. Takes up to a minute at first, and a C compiler; draws
-            may differ in their last bits with `chunk_rows`.
+        compiled: let torch compile the steps of methods without gradients: those of small
+            batches on a GPU are then faster. Takes up to a minute at first, and a C compiler; torch
+            compiles eight kinds of flow in a process, and no more. Draws may differ in their last
+            bits with `chunk_rows`.
         check: test on a few of the flow's own samples that it keeps its promises.
 
     Raises:
@@ -152,7 +153,8 @@ class Conditional:
             progress: show a bar; by default on a terminal only.
             checkpoint: a directory to save the run to and to resume it from.
             checkpoint_every: steps between two saves.
-            chunk_rows: rows to work on at once; changes memory and speed, never the draws.
+            chunk_rows: rows to work on at once; changes memory and speed, never the draws (but
+                for last bits of `compiled` ones).
 
         Warns:
             ConvergenceWarning: naming rows whose split R-hat exceeds 1.05.

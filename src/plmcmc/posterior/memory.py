@@ -76,7 +76,8 @@ def in_chunks(
         if len(blocks) == 1:
             raise MemoryError(
                 f"not enough memory for {here} rows at once, the fewest there can be ({problem}): "
-                f"ask for fewer chains or particles, or use a device with more memory"
+                f"ask for fewer chains or particles, give fewer rows in a call, or use a device "
+                f"with more memory"
             )
         pending[:0] = [blocks[:middle], blocks[middle:]]
         warnings.warn(

@@ -117,6 +117,8 @@ class Ascent:
                 lambda: (self._step(self.batch, self._loss_of),)
             )
         except RuntimeError as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
             # A flow that waits for the device, or asks it something.
             self.capturable = False
             warnings.warn(
