@@ -41,7 +41,7 @@ from plmcmc.imputation import EFFORTS, Effort
 from plmcmc.training.tabular import TableTraining
 
 # Jobs are small, so that many can be killed: what is done per second of work does not matter here.
-EFFORTS["fast"] = Effort(2, 2, 8, TableTraining(updates=300, batch=16), 1, 8, 12)
+EFFORTS["fast"] = Effort(2, 2, 8, TableTraining(updates=1000, batch=16), 1, 8, 12)
 # Imported once, not by every process that is killed.
 MODULES = ("matplotlib.pyplot", "sklearn.datasets", "pandas", "arviz_stats", "plmcmc.experiments")
 MODULES += ("plmcmc.cli.fit", "plmcmc.cli.fit_flow", "plmcmc.cli.impute", "torch._dynamo")
