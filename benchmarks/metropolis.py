@@ -14,7 +14,8 @@ Rounding: a proposal is decoded, and its density is that of the encoding. `off` 
 come back by more than 1e-4 from a round trip, `log p` how far log p of what was decoded is from
 what the latents say: its mean, cut at 1, bounds the change of an acceptance probability.
 
-`--profile` prints where the time of the first number of chains goes, kernel by kernel.
+`--profile` prints where the time of the first number of chains goes, kernel by kernel (compiled
+ones, with `--compiled`).
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def _profile(flow: Any, precision: str, arguments: argparse.Namespace) -> None:
     """Print the kernels of replayed steps by the time they take."""
     from torch.profiler import ProfilerActivity, profile
 
-    step = _stepping(lowered(flow, precision), arguments.chains[0], arguments, replay=True)
+    own = lowered(flow, precision)
+    own = Compiled(own) if arguments.compiled else own
+    step = _stepping(own, arguments.chains[0], arguments, replay=True)
     _timed(step, 1)
     device = ProfilerActivity.CUDA if torch.cuda.is_available() else ProfilerActivity.CPU
     with profile(activities=[device]) as found:

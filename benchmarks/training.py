@@ -35,6 +35,8 @@ from plmcmc.training.optimizers import optimizer_of
 
 PIXELS, BATCH, WIDE = 784, 200, 128
 EPOCHS, E_STEPS = 1000, 19
+# Steps of a profile.
+PROFILED = 30
 
 
 def main() -> None:
@@ -51,6 +53,8 @@ def main() -> None:
             words = f"{found / naive:.2f} times that, {found / limit:.3f} of the limit"
             also = ", compiled" if compiled else ""
             print(f"{name}, {precision}{also}: {found:,.0f} steps/s, {words}", flush=True)
+    if arguments.profile:
+        _profile(x, source, arguments)
     if arguments.digits is not None:
         _cell(arguments)
 
@@ -87,6 +91,24 @@ def _trained(
     ascent = Ascent(flow, optimizer, clip=clip, precision=precision, compiled=compiled)
     seconds = _timed(lambda: maximise(ascent, x, batch_size=BATCH, generator=source))
     return len(x) / BATCH / seconds
+
+
+def _profile(x: torch.Tensor, source: torch.Generator, arguments: argparse.Namespace) -> None:
+    """Print the kernels of some compiled steps of RMSprop in bfloat16 by the time they take."""
+    from torch.profiler import ProfilerActivity, profile
+
+    flow = _flow(arguments)
+    optimizer = optimizer_of("rmsprop", list(flow.parameters()), 1e-5, momentum=0.9)
+    ascent = Ascent(flow, optimizer, precision="bfloat16", compiled=True)
+    few = x[: PROFILED * BATCH]
+    maximise(ascent, few, batch_size=BATCH, generator=source)
+    cuda = torch.cuda.is_available()
+    with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as found:
+        maximise(ascent, few, batch_size=BATCH, generator=source)
+        _wait()
+    print(f"rmsprop, bfloat16, compiled, {PROFILED} steps:")
+    order = "self_cuda_time_total" if cuda else "self_cpu_time_total"
+    print(found.key_averages().table(order, row_limit=16, max_name_column_width=70))
 
 
 def _products(arguments: argparse.Namespace) -> float:
@@ -178,6 +200,7 @@ def _arguments() -> argparse.Namespace:
     add("--epochs", type=int, default=10, help="of Monte Carlo EM that are timed (%(default)s)")
     add("--precision", default="bfloat16", help="of Monte Carlo EM (%(default)s)")
     add("--compiled", action="store_true", help="compile its steps")
+    add("--profile", action="store_true", help="show where the time goes")
     add("--device", default="cpu")
     return parser.parse_args()
 

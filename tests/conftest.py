@@ -4,12 +4,18 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import HealthCheck, Phase, settings
 
 from plmcmc.imputation import EFFORTS
 from plmcmc.imputation.convergence import LEAST_STATES
 from table_files import text
 from toy_tables import TINY
 
+# The same examples each time, and few; a campaign draws others, and many.
+ALWAYS = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+settings.register_profile("ci", max_examples=4, derandomize=True, phases=[Phase.generate], **ALWAYS)
+settings.register_profile("campaign", max_examples=400, **ALWAYS)
+settings.load_profile("ci")
 # Two files of tests run side by side (`-n 2`): each has one thread.
 torch.set_num_threads(1)
 # States enough to tell what has converged.

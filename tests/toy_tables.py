@@ -1,4 +1,4 @@
-"""Small tables of every kind, and an effort that only tests would call one."""
+"""Small tables of every kind, and efforts that only tests would call so."""
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,16 @@ TINY = Effort(
     chains=1,
     burn_in=4,
     states=9,
+)
+# For what does not depend on how good a model is.
+LEAST = Effort(
+    members=1,
+    couplings=2,
+    width=4,
+    training=TableTraining(updates=2, batch=32),
+    chains=2,
+    burn_in=2,
+    states=3,
 )
 
 

@@ -27,7 +27,7 @@ def tracing(own_backend=None) -> Iterator[list]:
         patch.setattr(
             compiled.torch,
             "compile",
-            lambda work, dynamic: own(work, backend=backend, dynamic=dynamic),
+            lambda work, dynamic, options: own(work, backend=backend, dynamic=dynamic),
         )
         yield traces
     torch.compiler.reset()
@@ -37,7 +37,7 @@ def tracing(own_backend=None) -> Iterator[list]:
 def without_a_compiler(error: type[Exception] = RuntimeError) -> Iterator[None]:
     """Let every compilation fail."""
 
-    def refuse(work, dynamic):
+    def refuse(work, dynamic, options):
         def fail(*inputs):
             raise error("no C compiler was found")
 

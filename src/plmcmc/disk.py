@@ -80,7 +80,9 @@ def check_directory(directory: Path) -> None:
     """Refuse a directory that is not there and could not be made, or not be written to."""
     there = next(p for p in (directory, *directory.absolute().parents) if p.exists())
     if not there.is_dir():
-        raise ValueError(f"{there} is a file: expected a directory to write to")
+        raise ValueError(
+            f"{there} is a file: expected a directory to write to. Choose another place"
+        )
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(f"{there} cannot be written to: choose another directory")
 

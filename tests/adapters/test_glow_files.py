@@ -5,6 +5,7 @@ own modules are compared with in `benchmarks/glow_checkpoints.py`.
 """
 
 import math
+import zipfile
 
 import pytest
 import torch
@@ -180,6 +181,9 @@ def test_prefixes_of_parallel_training_are_dropped(saved):
     assert torch.equal(plain.to_latent(x)[0], wrapped.to_latent(x)[0])
 
 
+FIRST = "flow.layers.1.block.0.conv.weight"
+
+
 class Hostile:
     """Runs code where it is unpickled."""
 
@@ -198,12 +202,27 @@ class Hostile:
         (lambda w: {k: v for k, v in w.items() if "block.2" not in k}, "is not whole"),
         (lambda w: w | {"flow.layers.1.actnorm.bias": torch.zeros(1, 8, 1, 1)}, "is not whole"),
         (lambda w: w | {"evil": Hostile()}, "as tensors alone"),
+        # One number, told a billion times.
+        (lambda w: w | {"more": torch.zeros(1).expand(10**9)}, "tensors claim 4000"),
+        (lambda w: w | {FIRST: torch.zeros(3000, 6, 3, 3)}, "is not whole: its first layer"),
     ],
 )
 def test_files_that_cannot_be_read(change, message, saved, capsys):
     with pytest.raises(FileError, match=message):
         load_glow(saved(change(checkpoint("y0ast"))))
     assert "this must not run" not in capsys.readouterr().out
+
+
+def test_a_file_that_was_compressed(saved, tmp_path):
+    path = saved(checkpoint("y0ast"))
+    with (
+        zipfile.ZipFile(path) as own,
+        zipfile.ZipFile(tmp_path / "small.pt", "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for name in own.namelist():
+            packed.writestr(name, own.read(name))
+    with pytest.raises(FileError, match="in it is compressed: save it with torch"):
+        load_glow(tmp_path / "small.pt")
 
 
 def test_a_file_that_is_not_there(tmp_path):

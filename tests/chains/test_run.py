@@ -7,7 +7,8 @@ from typing import ClassVar, NamedTuple
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from exact import shaken
@@ -22,6 +23,7 @@ from plmcmc.chains import (
     resumed_seed,
     run,
 )
+from plmcmc.chains.checkpoint import _digest
 from plmcmc.data import Incomplete
 from plmcmc.flows import NICE, RealNVP, sample
 from plmcmc.kernels import (
@@ -310,13 +312,61 @@ class TestCheckpointFile:
 
     def test_a_file_without_all_its_tensors_is_refused(self, tmp_path):
         path = tmp_path / "run.safetensors"
-        save_file({"step": torch.tensor(2)}, path, {"identity": "{}"})
+        save_file({"step": torch.tensor(2)}, path, {"identity": "{}", "sha256": ""})
         with pytest.raises(CheckpointError, match=r"lacks .* another version"):
             walk(Schedule(0, 4), checkpoint=Checkpoint(path, {}))
 
+    def rewritten(self, tmp_path, *, hashed=True, **changes):
+        """A checkpoint with tensors changed, and hashed again or not."""
+        path = self.saved(tmp_path)
+        tensors = load_file(path)
+        with safe_open(path, "pt") as file:
+            noted = file.metadata()
+        for name, change in changes.items():
+            key = name.replace("__", ".")
+            tensors[key] = change(tensors[key]).contiguous()
+        save_file(tensors, path, noted | ({"sha256": _digest(tensors)} if hashed else {}))
+        own = {"kernel": "walk", "seed": "3"}
+        return lambda: walk(Schedule(0, 4), checkpoint=Checkpoint(path, own))
+
+    def test_a_file_rewritten_as_it_was_is_gone_on_from(self, tmp_path):
+        """Negative control of those that follow."""
+        self.rewritten(tmp_path)()
+
+    def test_a_bit_that_the_disk_has_spoilt_is_seen(self, tmp_path):
+        run_on = self.rewritten(tmp_path, hashed=False, state__completion=lambda t: t + 1e-6)
+        with pytest.raises(
+            CheckpointError, match=r"damaged one \(sha256: .*\): delete it to start"
+        ):
+            run_on()
+
+    @pytest.mark.parametrize(
+        ("name", "change"),
+        [
+            # Copying into place would spread the one row over all.
+            ("state__completion", lambda t: t[:1]),
+            ("state__completion", lambda t: t.double()),
+            ("streams__generators", lambda t: t[:, :-1]),
+            ("streams__generators", lambda t: torch.full_like(t, 255)),
+            ("recorder0__completions", lambda t: t[:2]),
+            ("step", lambda t: t - 100),
+            ("step", lambda t: t.double()),
+        ],
+    )
+    def test_tensors_of_other_sizes_are_refused_by_name(self, tmp_path, name, change):
+        named = name.replace("__", r"\.")
+        words = rf"\({named}: expected|nvalid|not what was hashed"
+        with pytest.raises(CheckpointError, match=rf"a damaged one .*({words})"):
+            self.rewritten(tmp_path, **{name: change})()
+
+    def test_a_pipe_is_not_waited_for(self, tmp_path):
+        os.mkfifo(tmp_path / "run")
+        with pytest.raises(CheckpointError, match="it is no file"):
+            resumed_seed(tmp_path / "run", None)
+
     def test_seed_of_a_file_without_one(self, tmp_path):
         path = tmp_path / "run.safetensors"
-        save_file({"step": torch.tensor(2)}, path, {"identity": "{}"})
+        save_file({"step": torch.tensor(2)}, path, {"identity": "{}", "sha256": ""})
         with pytest.raises(CheckpointError, match="seed"):
             resumed_seed(path, None)
 

@@ -216,7 +216,7 @@ class TestModels:
         assert (tmp_path / "a.csv").read_bytes() == filled(data, tmp_path / "b.csv", "--seed", "3")
 
     def test_other_rows_and_another_order_of_columns(self, data, tmp_path):
-        model = self.fitted(data, tmp_path / "model")
+        model = self.fitted(data, tmp_path / "model.zip")
         new = tmp_path / "new.csv"
         new.write_text("colour,code,other,count,size\ngreen,007,x,,1.5\nNA,012,y,3,NA\n")
         assert run("impute", new, "-o", tmp_path / "out.csv", "--model", model) == 0
@@ -230,7 +230,7 @@ class TestModels:
         (tmp_path / "new.csv").write_text("size,color\n1,\n")
         assert run("impute", tmp_path / "new.csv", "-o", tmp_path / "o.csv", "--model", model) == 2
         told = capsys.readouterr().err
-        assert "missing are ['count', 'colour', 'code'], not known ['color']" in told
+        assert "missing are 'count', 'colour', 'code', not known 'color'" in told
         assert not (tmp_path / "o.csv").exists()
 
     def test_a_level_it_has_not_seen(self, data, tmp_path, capsys):
@@ -243,7 +243,7 @@ class TestModels:
         assert "'blue, dark', 'green', 'red'; got 'pink'. Correct it" in told
 
     def test_shown(self, data, tmp_path, capsys):
-        model = self.fitted(data, tmp_path / "model")
+        model = self.fitted(data, tmp_path / "model.zip")
         assert run("info", model) == 0
         told = capsys.readouterr().out
         for word in (
@@ -369,11 +369,11 @@ class TestLittle:
 
 NUMBERS = "x,y\n" + "".join(f"{i}.5,\n" for i in range(30))
 BAD = {
-    "empty": ("", "is empty: expected names of columns"),
+    "empty": ("", "expected names of columns, and rows of data; the file is empty"),
     "header only": ("x,y\n", "expected rows of data"),
     "ragged": ("x,y\n1,2\n1,2,3\n", "line 3: expected 2 cells, as in the first line; got 3"),
     "ragged after quoted lines": ('x,y\n"1\n2",2\n1\n', "line 4: expected 2 cells"),
-    "names": ("x,y,x\n1,2,\n", "these occur twice: ['x']"),
+    "names": ("x,y,x\n1,2,\n", "these occur twice: 'x'"),
     "quote": ('x,y\n1,"2\n3,4\n', "line 2: expected a closing quote"),
     "quotes": ('x,y\n1,"2""\n3,4\n', "line 2: expected a closing quote"),
     "text": (NUMBERS + "six,1\n", "line 32, column 'x': expected a number, as nearly everywhere"),
@@ -401,10 +401,10 @@ class TestBadInput:
 
     def test_not_found(self, tmp_path, capsys):
         told = self.refused(capsys, tmp_path, tmp_path / "none.csv")
-        assert "none.csv: expected a file with a table, and there is none" in told
+        assert "none.csv: expected a file; there is none. Correct the name" in told
 
     def test_suffix(self, data, tmp_path, capsys):
-        assert "expected a file named *.csv" in self.refused(capsys, tmp_path, tmp_path / "a.xlsx")
+        assert "expected a file named *.csv" in self.refused(capsys, tmp_path, tmp_path / "a.xls")
         told = self.refused(capsys, tmp_path, data, output="out.parquet")
         assert "expected a .csv file" in told
 
@@ -418,7 +418,7 @@ class TestBadInput:
                 gzip.compress(b"x,y\n1,2\n", mtime=0)[:-9],
                 "expected a file packed by gzip",
             ),
-            ("data.parquet", b"", "is empty: expected a table"),
+            ("data.parquet", b"", "expected a Parquet file; it is empty"),
             ("data.parquet", b"x,y\n1,2\n", "expected a Parquet file"),
         ],
     )
@@ -432,8 +432,8 @@ class TestBadInput:
         [
             ({"colour": "continuous"}, "line 2, column 'colour': expected a number; got 'red'"),
             ({"colour": "boolean"}, "expected one of true, t, yes"),
-            ({"color": "boolean"}, "--types names columns ['color']"),
-            ({"colour": "words"}, "must be one of continuous, integer"),
+            ({"color": "boolean"}, "--types: expected columns of the table, 'id'"),
+            ({"colour": "words"}, "to be one of continuous, integer"),
             (["colour"], "expected kinds by column"),
         ],
     )
@@ -480,7 +480,7 @@ class TestBadInput:
 
     def test_excluded_column_that_is_not_there(self, data, tmp_path, capsys):
         told = self.refused(capsys, tmp_path, data, "--exclude", "color")
-        assert "--exclude names columns ['color']" in told
+        assert "'a \"note\"'; got 'color'. Correct them" in told
 
     def test_draws_and_statistic(self, data, tmp_path, capsys):
         assert "at least 1; got 0" in self.refused(capsys, tmp_path, data, "--draws", 0)

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,6 +14,7 @@ from plmcmc.cli.job import Found
 from plmcmc.cli.report import _diagnosed
 from plmcmc.cli.report.diagnosis import level_row, width_row
 from plmcmc.cli.report.figures import LINES, SHOWN, _by_pattern, _lines, most_holes, pattern_png
+from plmcmc.cli.report.page import listed
 from plmcmc.cli.report.words import Column, interval_coverage, right_levels, warnings_of
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.diagnosis import ROWS, Diagnosis
@@ -104,6 +106,15 @@ class TestPage:
         assert "<h3>" in page.text
         assert "<b>data<b>.csv" in page.text
         assert "a\nb & <i>" in page.text
+
+    def test_what_is_not_escaped_would_be_seen(self, monkeypatch):
+        """Negative control: names of columns, taken for HTML."""
+        names = ["<script>alert(1)</script>", "<p onerror=x>"]
+        assert Reader(listed(names)).tags == {"ul", "li"}
+        monkeypatch.setattr(sys.modules[listed.__module__], "escape", str)
+        page = Reader(listed(names))
+        assert "script" in page.tags
+        assert "onerror" in page.attributes
 
     def test_nothing_missing(self, tmp_path):
         (tmp_path / "data.csv").write_text("x,y\n" + "1.5,2\n2.5,3\n" * 60)

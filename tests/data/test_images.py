@@ -121,3 +121,13 @@ def test_the_real_files():
     assert load_images(SHARED / "mnist" / "t10k-images-idx3-ubyte.gz").shape == (10000, 28, 28, 1)
     faces = load_images(SHARED / "faces64" / "celeba10k_64.zip", first=20)
     assert faces.shape == (20, 64, 64, 3)
+
+
+def test_a_picture_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr("plmcmc.data.images.LARGEST_FILE", 2**16)
+    place = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", bytes(2**17))
+    assert place.stat().st_size < 2**12
+    with pytest.raises(DataError, match=r"bomb\.zip, a\.png is too large for a picture"):
+        load_images(place)

@@ -96,7 +96,7 @@ def test_discrete_columns_never_hold_what_was_not_seen():
 @pytest.mark.parametrize(
     ("values", "kind", "message"),
     [
-        ([np.nan, np.nan], "continuous", "column 'c' has no value at all"),
+        ([np.nan, np.nan], "continuous", "column 'c': expected values to learn from"),
         ([1.0, 2.0], "colour", "column 'c': kind must be one of .*; got 'colour'"),
         ([1.0, 0.0], "categorical", "say how many levels it has"),
     ],

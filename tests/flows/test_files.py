@@ -2,6 +2,7 @@
 
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,9 @@ from plmcmc.flows import (
     load,
     save,
 )
+from plmcmc.flows.files import _planned, describe
+from plmcmc.flows.sizes import layers
+from plmcmc.flows.strict_json import Fields
 
 
 @pytest.fixture
@@ -211,6 +215,53 @@ def test_the_old_flow_stays_when_the_new_one_cannot_take_its_place(saved, monkey
         save(nice(4), saved, overwrite=True)
     assert content(saved) == before
     assert [entry.name for entry in saved.parent.iterdir()] == ["flow"]
+
+
+def test_a_name_that_ends_in_zip_makes_one_file(saved, tmp_path):
+    flow, path = load(saved), tmp_path / "one" / "flow.zip"
+    assert save(flow, path) == path
+    x = rows_of(flow)
+    assert torch.equal(load(path).to_latent(x)[0], flow.to_latent(x)[0])
+    with zipfile.ZipFile(path) as archive:
+        assert {n: archive.read(n) for n in archive.namelist()} == content(saved)
+    assert [entry.name for entry in path.parent.iterdir()] == ["flow.zip"]
+    # The same whenever it is written.
+    assert save(flow, tmp_path / "again.zip").read_bytes() == path.read_bytes()
+
+
+def test_an_archive_is_overwritten_only_when_asked_and_only_a_flow(tmp_path):
+    path = save(nice(4), tmp_path / "flow.zip")
+    with pytest.raises(FileExistsError, match="pass overwrite=True"):
+        save(nice(6), path)
+    assert load(save(nice(6), path, overwrite=True)).features == 6
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        archive.writestr("holiday.jpg", b"precious")
+    before = (tmp_path / "photos.zip").read_bytes()
+    with pytest.raises(FileExistsError, match="is not a saved flow or holds more"):
+        save(nice(4), tmp_path / "photos.zip", overwrite=True)
+    assert (tmp_path / "photos.zip").read_bytes() == before
+
+
+def test_an_archive_is_not_half_written_when_saving_fails(tmp_path, monkeypatch):
+    path = save(nice(4), tmp_path / "flow.zip")
+    before = path.read_bytes()
+
+    def fail(*arguments):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("plmcmc.disk._write", fail)
+    with pytest.raises(OSError, match="no space left"):
+        save(nice(6), path, overwrite=True)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["flow.zip"]
+
+
+@pytest.mark.parametrize("build", CASES.values(), ids=CASES)
+def test_a_description_tells_how_many_numbers_a_flow_holds(build):
+    flow = build()
+    plan = _planned(Fields(describe(flow), "config.json, flow"))
+    assert plan.numbers == sum(tensor.numel() for tensor in flow.state_dict().values())
+    assert layers(plan.config) <= len(flow.state_dict())
 
 
 @pytest.mark.gpu

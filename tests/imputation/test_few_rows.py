@@ -46,5 +46,5 @@ def test_no_column_loses_all_of_its_values_to_validation():
 def test_numbers_too_large_to_square_are_refused_by_name():
     table = np.random.default_rng(0).normal(size=(20, 2))
     table[7, 1] = -1.7e308
-    with pytest.raises(ValueError, match=r"holds -1\.7e\+308 at row 7: expected numbers up to"):
+    with pytest.raises(ValueError, match=r"row 7: expected numbers up to 1e\+150; got -1\.7e\+308"):
         FlowImputer(SHORT, random_state=0).fit(table)

@@ -163,21 +163,37 @@ def bad_frame(**columns):
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [
-        (bad_frame()[:1], {}, "the table has 1 row: at least 2 are needed"),
-        (bad_frame(c=np.full(20, np.nan)), {}, "column 'c' has no value at all"),
-        (bad_frame(c=[np.inf] + [1.0] * 19), {}, "column 'c' is infinite at row 0"),
+        (bad_frame()[:1], {}, "expected a table of at least 2 rows; got 1 row"),
+        (
+            bad_frame(c=np.full(20, np.nan)),
+            {},
+            "column 'c': expected values to learn from; all are missing",
+        ),
+        (
+            bad_frame(c=[np.inf] + [1.0] * 19),
+            {},
+            "column 'c', row 0: expected a finite number; got inf",
+        ),
         (
             bad_frame(c=["x", 1.5] * 10),
             {"types": {"c": "continuous"}},
-            "column 'c' is numeric, and row 0 holds 'x'",
+            "column 'c', row 0: expected a number; got 'x'",
         ),
-        (bad_frame(c=["x", 1.5] * 10), {}, "column 'c' mixes float, str"),
-        (bad_frame(), {"types": {"z": "integer"}}, "types names a column 'z'"),
-        (bad_frame(), {"types": {"a": "colour"}}, r"types\['a'\] must be one of"),
+        (
+            bad_frame(c=["x", 1.5] * 10),
+            {},
+            "column 'c': expected values of one kind, text or numbers; got float, str",
+        ),
+        (
+            bad_frame(),
+            {"types": {"z": "integer"}},
+            r"types: expected columns of the table, .*; got 'z'",
+        ),
+        (bad_frame(), {"types": {"a": "colour"}}, r"types\['a'\]: expected one of"),
         (
             bad_frame(c=pd.date_range("2020", periods=20)),
             {},
-            "column 'c' is of datetime64.*cannot be imputed: leave it out",
+            "column 'c': .* got datetime64.*cannot be imputed. Leave it out",
         ),
         (bad_frame().set_axis(["a", "a"], axis=1), {}, r"these occur twice: \['a'\]"),
     ],
@@ -191,7 +207,7 @@ def test_a_level_that_was_never_seen_is_named(fitted):
     imputer, table, _ = fitted
     strange = table.copy()
     strange.loc["r3", "colour"] = "mauve"
-    with pytest.raises(DataError, match="column 'colour' holds 'mauve' at row 3"):
+    with pytest.raises(DataError, match=r"column 'colour', row 3: expected one .* got 'mauve'"):
         imputer.transform(strange)
 
 

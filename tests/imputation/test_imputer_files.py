@@ -5,9 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from plmcmc.flows import FileError
 from plmcmc.imputation import FlowImputer
+from rehashed import rehash
 from toy_tables import TINY, mixed, with_holes
 
 
@@ -43,20 +46,104 @@ def test_nothing_is_overwritten_unasked(saved):
     imputer.save(path, overwrite=True)
 
 
-@pytest.mark.parametrize("field", ["flow", "columns", "effort", "seed", "statistic"])
-def test_a_file_that_was_edited_is_named(saved, tmp_path, field):
-    imputer, _, _ = saved
-    path = imputer.save(tmp_path / "m")
+def test_as_one_file(saved, tmp_path):
+    imputer, table, _ = saved
+    loaded = FlowImputer.load(imputer.save(tmp_path / "m.zip"))
+    pd.testing.assert_frame_equal(loaded.transform(table), imputer.transform(table))
+
+
+FIELDS = ["flow", "columns", "effort", "seed", "statistic", "rows", "named", "weights"]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_that_is_missing_is_named(saved, tmp_path, field):
+    path = saved[0].save(tmp_path / "m")
     config = json.loads((path / "config.json").read_text())
     del config[field]
     (path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(FileError, match="damaged or was edited"):
+    with pytest.raises(FileError, match=r"damaged or was edited: config.json, sha256"):
+        FlowImputer.load(path)
+    if field != "weights":
+        rehash(path)
+        with pytest.raises(FileError, match=rf"config\.json, {field} is missing\. Take another"):
+            FlowImputer.load(path)
+
+
+def change(config, *places, to):
+    for place in places[:-1]:
+        config = config[place]
+    config[places[-1]] = to
+
+
+WRONG = {
+    "seed": (("seed",), -1, r"config\.json, seed: expected 0 or more; got -1"),
+    "statistic": (("statistic",), "mode", r"statistic: expected one of mean, median, draw"),
+    "effort": (("effort", "states"), "9", r"effort\.states: expected a whole number; got '9'"),
+    "training": (("effort", "training", "rows"), None, r"effort\.training\.rows: expected a"),
+    "kind": (("columns", 0, "kind"), "os.system", r"columns\[0\]\.kind: expected one of"),
+    "levels": (("columns", 4, "levels"), [], r"columns\[4\]\.levels: expected distinct"),
+    "fewer levels": (("columns", 4, "levels"), ["a", "b"], r"column\.4\.order: expected"),
+    "levels of numbers": (("columns", 0, "levels"), ["a"], r"a column of numbers has none"),
+    "same name": (("columns", 0, "name"), "count", "two have the same name"),
+    "no columns": (("columns",), [], "expected one at least"),
+    "another flow": (("flow", "name"), "nice", r"flow\.name: expected one of tabular"),
+    "wider": (("flow", "config", "width"), 10**9, r"flow of \d+ numbers, and weights"),
+    "more members": (("flow", "config", "members"), 10**9, r"flow of \d+ numbers, and weights"),
+    "more features": (("flow", "config", "features"), 99, "features: expected 7"),
+    "unknown field": (("flow", "module"), "os", "'module' is no field of it"),
+}
+
+
+@pytest.mark.parametrize(("places", "value", "message"), WRONG.values(), ids=WRONG)
+def test_a_field_that_is_wrong_is_named(saved, tmp_path, places, value, message):
+    path = saved[0].save(tmp_path / "m")
+    config = json.loads((path / "config.json").read_text())
+    change(config, *places, to=value)
+    (path / "config.json").write_text(json.dumps(config))
+    rehash(path)
+    with pytest.raises(FileError, match=message):
+        FlowImputer.load(path)
+
+
+TENSORS = {
+    "gaussian.mean": (lambda t: t[:-1], r"gaussian\.mean: expected torch.float64 of \(7,\)"),
+    "gaussian.covariance": (lambda t: t * np.nan, "gaussian: expected finite"),
+    "others.mean": (lambda t: t.float(), r"others\.mean: expected torch.float64"),
+    "column.0.atoms": (lambda t: t.flip(0), r"column\.0: expected values in order"),
+    "column.3.atoms": (lambda t: t + 7, r"column\.3\.atoms: expected codes of 3 levels"),
+    "column.4.order": (lambda t: t * 0, r"column\.4\.order is no order of 3 columns"),
+    "flow.order": (lambda t: t + 2**40, r"order is no order of 7 columns"),
+    "flow.lower": (lambda t: t.double(), r"flow\.lower: expected torch.float32"),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_a_tensor_that_is_wrong_is_named(saved, tmp_path, name):
+    path = saved[0].save(tmp_path / "m")
+    spoil, message = TENSORS[name]
+    tensors = load_file(path / "weights.safetensors")
+    tensors[name] = spoil(tensors[name]).contiguous()
+    save_file(tensors, path / "weights.safetensors")
+    rehash(path)
+    with pytest.raises(FileError, match=message):
+        FlowImputer.load(path)
+
+
+@pytest.mark.parametrize("name", [*TENSORS, "more"])
+def test_a_tensor_too_few_or_too_many_is_named(saved, tmp_path, name):
+    path = saved[0].save(tmp_path / "m")
+    tensors = load_file(path / "weights.safetensors")
+    if tensors.pop(name, None) is None:
+        tensors[name] = torch.zeros(2)
+    save_file(tensors, path / "weights.safetensors")
+    rehash(path)
+    with pytest.raises(FileError, match=f"{name}|flow of .* numbers"):
         FlowImputer.load(path)
 
 
 def test_a_flow_is_no_imputer(tmp_path):
     (tmp_path / "config.json").write_text('{"format": "plmcmc-flow", "version": 1}')
-    with pytest.raises(FileError, match="is not a plmcmc-imputer of version 1"):
+    with pytest.raises(FileError, match=r"is not a plmcmc-imputer: .*says format 'plmcmc-flow'"):
         FlowImputer.load(tmp_path)
 
 

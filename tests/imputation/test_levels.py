@@ -30,7 +30,9 @@ def test_levels_never_seen_are_never_filled_in():
     assert filled["a"].dtype == column.dtype
     assert set(filled["a"]) == {"x", "y"}
     other = pd.DataFrame({"a": pd.Categorical(["never"], ["x", "never"]), "b": [1.0]})
-    with pytest.raises(DataError, match="'never' at row 0, which the fitted table did not"):
+    with pytest.raises(
+        DataError, match=r"row 0: expected one of the fitted table's values.* got 'never'"
+    ):
         imputer.transform(other)
 
 
@@ -73,11 +75,11 @@ def test_ordered_categories_keep_their_order_without_those_never_seen():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ([f"id{n}" for n in range(40)], "40 levels among 40 values: identifiers"),
-        ([[1, 2]] * 40, "holds list: make them one kind"),
-        ([1j] * 40, "of complex128, which cannot be imputed"),
-        (pd.interval_range(0, 40), "of interval.*cannot be imputed"),
-        (pd.date_range("2020", periods=40), "column 'a' is of datetime64"),
+        ([f"id{n}" for n in range(40)], "got 40 among 40 values, as identifiers"),
+        ([[1, 2]] * 40, "got list. Turn them into one kind"),
+        ([1j] * 40, "got complex128, which cannot be imputed"),
+        (pd.interval_range(0, 40), "got interval.*cannot be imputed"),
+        (pd.date_range("2020", periods=40), "got datetime64"),
     ],
 )
 def test_columns_that_cannot_be_learned(column, message):

@@ -21,7 +21,7 @@ def counts(rows=60):
 
 
 def test_integers_that_are_said_to_be_continuous_are_refused_before_the_work():
-    with pytest.raises(DataError, match=r"'n' is stored as uint8.*make it floats"):
+    with pytest.raises(DataError, match=r"'n': expected floats.*stored as uint8.*Make it floats"):
         FlowImputer(TINY, types={"n": "continuous"}).fit(counts())
 
 
@@ -36,7 +36,7 @@ def test_what_a_column_cannot_hold_is_named():
 def test_fractions_among_integers_are_refused():
     imputer = FlowImputer(TINY, random_state=0).fit(counts())
     other = pd.DataFrame({"n": [1.0, 1.5], "x": [0.0, 0.0]})
-    with pytest.raises(DataError, match=r"'n' is of integers, and row 1 holds 1\.5"):
+    with pytest.raises(DataError, match=r"'n', row 1: expected an integer; got 1\.5"):
         imputer.transform(other)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.optim import AdamW
 
 from plmcmc.flows import RealNVP, captured, log_prob
-from plmcmc.training.ascent import FIRST, Ascent, CaptureWarning
+from plmcmc.training.ascent import COMPILER, FIRST, Ascent, CaptureWarning
 from plmcmc.training.moments import moments_of
 
 SIZES = [8, 8, 8, 3, 8, 8, 3, 8]
@@ -94,3 +94,11 @@ def test_a_gpu_s_graphs_step_alike():
         assert (own.replay is not None) == capturable
         ends.append(log_prob(flow, batches()[0].cuda()).detach())
     torch.testing.assert_close(*ends)
+
+
+# Torch uses what torch says not to use.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_compiler_knows_its_options():
+    torch.compile(lambda x: x, options=COMPILER)
+    with pytest.raises(RuntimeError, match="no_such_option"):
+        torch.compile(lambda x: x, options={"no_such_option": False})

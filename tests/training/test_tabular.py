@@ -13,7 +13,7 @@ from plmcmc.imputation.sampling import Walk
 from plmcmc.rng import Streams, generator
 from plmcmc.statistics import coverage, nmse
 from plmcmc.training.copula import copula
-from plmcmc.training.tabular import TableEM, TableTraining, _half_and_half
+from plmcmc.training.tabular import ALONE, TableEM, TableTraining, _half_and_half
 
 ROUND = 5
 
@@ -35,14 +35,14 @@ def schema(table):
     return Schema.of(table, names, ["continuous"] * len(names), [None] * len(names))
 
 
-def training(updates, seed=0):
+def training(updates, seed=0, team=ALONE):
     table, _ = hidden(bent(100))
     regions = schema(table).regions(table)
     gaussian = copula(regions).gaussian
     flow = TabularFlow(3, members=2, couplings=2, width=8, random_state=seed)
     flow.start_at(gaussian.mean, gaussian.covariance)
     settings = TableTraining(updates=updates, batch=32)
-    return TableEM(flow, gaussian, regions, settings, round_length=ROUND)
+    return TableEM(flow, gaussian, regions, settings, round_length=ROUND, team=team)
 
 
 def started(em):

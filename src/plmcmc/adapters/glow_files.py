@@ -8,6 +8,7 @@ hold tensors alone; torch reads them with `weights_only=True`, which runs no cod
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -25,8 +26,11 @@ from plmcmc.flows import (
     Whiten,
 )
 from plmcmc.flows.glow_layers import GAIN, Mixing, Norm, ZeroConvolution
+from plmcmc.flows.sizes import numbers
 
 Weights = Mapping[str, Tensor]
+# Two triangular factors of ours may stand for one matrix of theirs.
+MORE = 3
 
 
 class Names(NamedTuple):
@@ -61,6 +65,7 @@ def load_glow(path: str | Path) -> Preprocessed:
         prepared them (chaiyujin's are BGR where they were read so); `.flow` is the bare `Glow`.
     """
     path = Path(path)
+    _refuse_compressed(path)
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -82,6 +87,25 @@ def load_glow(path: str | Path) -> Preprocessed:
     return Preprocessed([*steps, ChannelsFirst()], glow).eval()
 
 
+def _refuse_compressed(path: Path) -> None:
+    """Refuse an archive that is larger than it looks; torch's own are as large as their tensors."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            packed = [e for e in archive.infolist() if e.compress_type != zipfile.ZIP_STORED]
+    except (zipfile.BadZipFile, ValueError, RuntimeError):
+        # An older form of torch's, or none: torch will say.
+        return
+    if packed:
+        raise FileError(f"{path}: {packed[0].filename!r} in it is compressed: save it with torch")
+
+
+def _refuse_larger_than(path: Path, weights: Weights) -> None:
+    """Refuse tensors that claim more numbers than the file has room for."""
+    claimed = sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
+    if claimed > path.stat().st_size:
+        raise FileError(f"{path} is damaged: its tensors claim {claimed} bytes, more than it has")
+
+
 def _recognised(path: Path, found: object) -> tuple[Weights, Names]:
     """Return the weights, without what training kept beside them, and whose they are."""
     for key in ("graph", "model"):
@@ -94,6 +118,7 @@ def _recognised(path: Path, found: object) -> tuple[Weights, Names]:
     }
     for names in (Y0AST, CHAIYUJIN):
         if f"flow.layers.1.{names.network}.0{names.convolution}.weight" in weights:
+            _refuse_larger_than(path, weights)
             _refuse_what_is_not_there(path, weights)
             return weights, names
     raise FileError(
@@ -123,16 +148,17 @@ def _built(weights: Weights, names: Names) -> Glow:
     channels = weights["flow.layers.1.actnorm.bias"].numel() // 4
     if len(steps) % levels:
         raise ValueError(f"its {levels} levels have {len(steps)} steps in all")
-    size = [2**levels * side for side in weights["prior_h"].shape[2:]]
-    return Glow(
-        (channels, *size),
-        levels=levels,
-        steps=len(steps) // levels,
-        width=len(first),
-        coupling="affine" if len(last) == 4 * channels else "additive",
-        activation="relu",
-        random_state=0,
-    )
+    config = {
+        "shape": [channels, *(2**levels * side for side in weights["prior_h"].shape[2:])],
+        "levels": levels,
+        "steps": len(steps) // levels,
+        "width": len(first),
+        "coupling": "affine" if len(last) == 4 * channels else "additive",
+    }
+    there = sum(tensor.numel() for tensor in weights.values())
+    if numbers(Glow.name, config) > MORE * there:
+        raise ValueError(f"its first layer is that of a larger flow than {there} numbers make")
+    return Glow(**config, activation="relu", random_state=0)
 
 
 @torch.no_grad()

@@ -17,10 +17,13 @@ from torch import Tensor, nn
 
 from plmcmc.chains.record import Recorder
 from plmcmc.disk import check_directory, write
+from plmcmc.flows import FileError
+from plmcmc.flows.stored import check_header, check_same
+from plmcmc.flows.strict_json import Fields, parsed
 from plmcmc.rng import RandomState, Streams, seed_of
 
 
-class CheckpointError(ValueError):
+class CheckpointError(FileError):
     """A checkpoint is damaged, or belongs to another run."""
 
 
@@ -117,24 +120,22 @@ class Checkpoint:
         for name, part in _parts(state, streams, recorders, stepper).items():
             tensors |= {f"{name}.{key}": value for key, value in part.items()}
         # Fields may share memory (a data-space state's position is its completion): copies may not.
-        content = save({k: v.detach().cpu().clone() for k, v in tensors.items()}, _meta(self))
-        write(self.path, content)
+        tensors = {key: value.detach().cpu().clone() for key, value in tensors.items()}
+        write(self.path, save(tensors, _meta(self, tensors)))
 
     def load(
         self, state: Any, streams: Streams, recorders: Sequence[Recorder], stepper: object
     ) -> tuple[int, Any]:
         """Put everything back and return the step and the state, or raise `CheckpointError`."""
-        tensors, wanted = self._read(), _parts(state, streams, recorders, stepper)
-        lacking = {f"{name}.{key}" for name, part in wanted.items() for key in part} - set(tensors)
-        if lacking:
-            raise CheckpointError(
-                f"{self.path} lacks {', '.join(sorted(lacking)[:3])}: another version wrote it; "
-                f"delete it to start over"
-            )
+        wanted = _parts(state, streams, recorders, stepper)
+        tensors = self._read(wanted)
         parts = {
             name: {key: tensors[f"{name}.{key}"] for key in part} for name, part in wanted.items()
         }
-        streams.restore(parts["streams"])
+        try:
+            streams.restore(parts["streams"])
+        except RuntimeError as error:
+            raise self._damaged(error) from error
         for index, recorder in enumerate(recorders):
             recorder.restore(parts[f"recorder{index}"])
         if isinstance(stepper, Persistent):
@@ -144,17 +145,33 @@ class Checkpoint:
 
     def read_identity(self) -> dict[str, str]:
         """Return the identity that the file carries."""
-        try:
-            with safe_open(self.path, "pt") as file:
-                return dict(json.loads((file.metadata() or {})["identity"]).items())
-        except (SafetensorError, KeyError, ValueError, AttributeError, OSError) as error:
-            raise CheckpointError(
-                f"{self.path} is not a checkpoint, or a damaged one ({error}): delete it to "
-                f"start over"
-            ) from error
+        return self._noted()["identity"]
 
-    def _read(self) -> dict[str, Tensor]:
-        found, own = self.read_identity(), dict(self.identity)
+    def _noted(self) -> dict[str, Any]:
+        """Return what the file says of itself: an identity, and a hash of its tensors."""
+        try:
+            # Not a pipe, which might never end.
+            if not self.path.is_file():
+                raise ValueError("it is no file")
+            with self.path.open("rb") as start:
+                check_header(start.read(8))
+            with safe_open(self.path, "pt") as file:
+                noted = Fields(file.metadata(), "its metadata")
+            identity = Fields(parsed(noted.take("identity", str).encode()), "its identity")
+            own = {name: identity.take(name, str) for name in identity.found}
+            return {"identity": own, "sha256": noted.take("sha256", str)}
+        except _DAMAGE as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> CheckpointError:
+        return CheckpointError(
+            f"{self.path} is not a checkpoint, or a damaged one ({error}): delete it to start over"
+        )
+
+    def _read(self, wanted: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Return the tensors, if they are this run's, of its sizes, and whole."""
+        noted, own = self._noted(), dict(self.identity)
+        found = noted["identity"]
         differing = sorted(k for k in found.keys() | own.keys() if found.get(k) != own.get(k))
         if differing:
             details = "; ".join(
@@ -164,8 +181,34 @@ class Checkpoint:
             raise CheckpointError(
                 f"{self.path} belongs to another run ({details}): delete it, or give another path"
             )
-        with safe_open(self.path, "pt") as file:
-            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        like = {f"{name}.{key}": t for name, part in wanted.items() for key, t in part.items()}
+        like["step"] = torch.tensor(0)
+        try:
+            with safe_open(self.path, "pt") as file:
+                self._check_names(set(file.keys()), set(like))
+                tensors = {key: file.get_tensor(key) for key in like}
+            for key, tensor in tensors.items():
+                check_same(tensor, like[key], key)
+            if _digest(tensors) != noted["sha256"] or int(tensors["step"]) < 0:
+                raise ValueError("sha256: its tensors are not what was hashed")
+        except CheckpointError:
+            raise
+        except _DAMAGE as error:
+            raise self._damaged(error) from error
+        return tensors
+
+    def _check_names(self, found: set[str], wanted: set[str]) -> None:
+        for names, words in ((wanted - found, "lacks"), (found - wanted, "has, beside others,")):
+            if names:
+                listed = ", ".join(f"{name:.60}" for name in sorted(names)[:3])
+                raise CheckpointError(
+                    f"{self.path} {words} {listed}: another version wrote it; delete it to start "
+                    f"over"
+                )
+
+
+_DAMAGE = (SafetensorError, LookupError, TypeError, ValueError, RuntimeError, AttributeError)
+_DAMAGE += (OverflowError, MemoryError, OSError)
 
 
 def _parts(
@@ -182,5 +225,14 @@ def _fields(state: Any) -> dict[str, Tensor]:
     return state._asdict()
 
 
-def _meta(checkpoint: Checkpoint) -> dict[str, str]:
-    return {"identity": json.dumps(dict(checkpoint.identity), sort_keys=True)}
+def _meta(checkpoint: Checkpoint, tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    identity = json.dumps(dict(checkpoint.identity), sort_keys=True)
+    return {"identity": identity, "sha256": _digest(tensors)}
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """Return a hash of tensors with their names: what a disk has spoilt is not gone on from."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(f"{name}={fingerprint(tensors[name])}".encode())
+    return digest.hexdigest()

@@ -10,8 +10,10 @@ import sys
 from collections.abc import Sequence
 
 from plmcmc import __version__
+from plmcmc.cli.doctor import add_doctor
 from plmcmc.cli.flow_options import add_fit_flow
 from plmcmc.cli.parser import Commands
+from plmcmc.cli.printable import printable
 from plmcmc.cli.reproduce_options import add_reproduce
 from plmcmc.cli.table_options import add_fit, add_impute, add_info
 
@@ -21,21 +23,46 @@ USAGE_ERROR = 2
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, or 2 for input it cannot work with.
 
-    1 is for what is found wanting: a sampler that is not calibrated, a memory that is too small.
+    1 is for what is found wanting: a sampler that is not exact, a memory that is too small.
     130 is for Ctrl-C, as shells have it.
     """
     arguments = _parser().parse_args(argv)
     try:
         return arguments.command(arguments)
     except (ValueError, OSError) as error:
-        print(f"plmcmc: {error}", file=sys.stderr)
+        print(f"plmcmc: {printable(_said(error))}", file=sys.stderr)
         return USAGE_ERROR
-    except MemoryError as error:
-        print(f"plmcmc: {error}", file=sys.stderr)
+    except (MemoryError, RuntimeError) as error:
+        print(f"plmcmc: {printable(_short_of_memory(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
-        print(f"plmcmc: {str(error) or 'interrupted'}", file=sys.stderr)
+        print(f"plmcmc: {printable(str(error)) or 'interrupted'}", file=sys.stderr)
         return 130
+
+
+def _said(error: ValueError | OSError) -> str:
+    """Return what is wrong, in words; the system's own errors are numbers and a few words."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return (
+            f"{error.filename or 'a file'}: expected to read or write it; the system says: "
+            f"{error.strerror}. Choose another place, or make room"
+        )
+    return str(error)
+
+
+def _short_of_memory(error: MemoryError | RuntimeError) -> str:
+    """Return what to do about too little memory; other errors are raised again."""
+    from plmcmc.posterior.memory import memory_ran_out
+
+    said = memory_ran_out(error)
+    if said is None:
+        raise error
+    if said.startswith("not enough memory"):
+        return str(error)
+    return (
+        f"expected more memory than there is ({said}). Use fewer rows or columns, --effort fast, "
+        f"or a machine with more"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     add_info(commands)
     add_fit_flow(commands)
     add_reproduce(commands)
+    add_doctor(commands)
     return parser
 
 
@@ -88,7 +116,7 @@ def _add_calibrate(commands: Commands) -> None:
         description="Draw rows from a saved flow, hide part of each, sample it, and test that the "
         "truth's ranks among the draws are uniform. Exit code 1 if they are not.",
     )
-    calibrate.add_argument("flow", metavar="FLOW_DIR", help="a directory written by plmcmc.save")
+    calibrate.add_argument("flow", metavar="FLOW", help="what plmcmc.save wrote")
     add = calibrate.add_argument
     add("--rate", type=float, default=0.5, help="share of entries to hide (%(default)s)")
     add("--rows", type=int, default=256, help="rows to draw from the flow (%(default)s)")

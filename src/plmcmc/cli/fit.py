@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pandas as pd
@@ -19,19 +20,25 @@ from plmcmc.cli.request import (
     check_seed,
     identity_of,
 )
-from plmcmc.cli.say import say, warn, warnings_in_words
+from plmcmc.cli.say import say, silence, warn, warnings_in_words
 from plmcmc.cli.summary import tell_passed
 from plmcmc.cli.tables import Table, read_tables
 from plmcmc.cli.tables.columns import Plan, plan_of_tables
 from plmcmc.disk import check_directory
 from plmcmc.imputation import FlowImputer
+from plmcmc.training.team import Team, torchrun_team
 
 # Of fewer rows nothing can be learned that would be worth filling in.
 LEAST_ROWS = 10
 
 
 def fit(arguments: Namespace) -> None:
-    """Learn from files with tables, and save what was learned."""
+    """Learn from files with tables, and save it; as torchrun starts them, in several processes."""
+    with torchrun_team(arguments.device) as team, nullcontext() if team.leads else silence():
+        _fit(arguments, team)
+
+
+def _fit(arguments: Namespace, team: Team) -> None:
     began = time.perf_counter()
     place = Path(arguments.output)
     check_seed(arguments.seed)
@@ -48,16 +55,27 @@ def fit(arguments: Namespace) -> None:
         raise ValueError("expected a column to learn from; say with --types what they are")
     check_enough(plan, tables)
     frames = [table.frame(plan.known) for table in tables]
-    with (
-        warnings_in_words(),
-        working(part, identity_of("fit", arguments), overwrite=arguments.overwrite) as job,
-    ):
-        learned = fitted(arguments, plan, frames, job)
-        job.place()
-        learned.save(place, overwrite=overwrite)
+    with warnings_in_words(), _working_together(team, part, arguments) as job:
+        learned = fitted(arguments, plan, frames, job, distributed=team.size > 1)
+        if team.leads:
+            job.place()
+            learned.save(place, overwrite=overwrite)
     rows = sum(table.rows for table in tables)
-    say(f"Learned {len(plan.known.kinds)} columns from {rows} rows.\nWritten: {place}")
+    by = f", in {team.size} processes" * (team.size > 1)
+    say(f"Learned {len(plan.known.kinds)} columns from {rows} rows{by}.\nWritten: {place}")
     say(f"{time.perf_counter() - began:.1f} s in all.")
+
+
+@contextmanager
+def _working_together(team: Team, part: Path, arguments: Namespace) -> Iterator[Job]:
+    """Let the leader of a team keep the job; others read what it keeps, once it is there."""
+    if not team.leads:
+        team.wait()
+        yield Job(part)
+        return
+    with working(part, identity_of("fit", arguments), overwrite=arguments.overwrite) as job:
+        team.wait()
+        yield job
 
 
 def check_enough(plan: Plan, tables: Sequence[Table]) -> None:
@@ -76,7 +94,12 @@ def check_enough(plan: Plan, tables: Sequence[Table]) -> None:
 
 
 def fitted(
-    arguments: Namespace, plan: Plan, frames: Sequence[pd.DataFrame], job: Job
+    arguments: Namespace,
+    plan: Plan,
+    frames: Sequence[pd.DataFrame],
+    job: Job,
+    *,
+    distributed: bool = False,
 ) -> FlowImputer:
     """Return an imputer that has learned from all of the frames."""
     imputer = FlowImputer(
@@ -86,5 +109,6 @@ def fitted(
         random_state=SEED if arguments.seed is None else arguments.seed,
         device=arguments.device,
         checkpoint=job.checkpoint,
+        distributed=distributed,
     )
     return imputer.fit(frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True))

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
+from plmcmc.cli.printable import printable
 from plmcmc.cli.say import say
 from plmcmc.data.schema import Column, Levels
 from plmcmc.imputation import EFFORTS, FlowImputer
@@ -17,14 +18,14 @@ def info(path: str) -> None:
     """Print what a saved imputer holds."""
     imputer = FlowImputer.load(path)
     layout, schema = imputer.layout_, imputer.model_.schema
-    shown = Shown(title=escape(path))
+    shown = Shown(title=escape(printable(path)))
     for name in ("column", "kind", "values"):
         shown.add_column(name)
     for name, kind, levels, column in zip(
         layout.names, layout.kinds, layout.levels, schema.columns, strict=True
     ):
         words = _range(column) if levels is None else _listed([str(level) for level in levels])
-        shown.add_row(escape(name), kind, escape(words))
+        shown.add_row(escape(printable(name)), kind, escape(printable(words)))
     Console().print(shown)
     effort = imputer.effort_
     named = next((name for name, known in EFFORTS.items() if known == effort), "custom")

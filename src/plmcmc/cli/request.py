@@ -11,7 +11,7 @@ from typing import Any
 from plmcmc import __version__
 from plmcmc.cli.tables import form_of, suffix_of
 from plmcmc.disk import check_directory, standing
-from plmcmc.flows.files import free_place
+from plmcmc.flows.stored import free_place
 from plmcmc.imputation.device import device_of
 
 SEED = 0
@@ -79,7 +79,8 @@ def identity_of(command: str, arguments: Namespace) -> dict[str, Any]:
         "device": arguments.device,
     }
     if model:
-        found["model"] = [_hash(path) for path in sorted(Path(model).iterdir()) if path.is_file()]
+        files = sorted(Path(model).iterdir()) if Path(model).is_dir() else [Path(model)]
+        found["model"] = [_hash(path) for path in files if path.is_file()]
     else:
         found |= {
             "seed": SEED if arguments.seed is None else arguments.seed,
@@ -102,10 +103,12 @@ def places_of(paths: Sequence[Path], output: Path, draws: int | None) -> list[li
     """Return the files to write for each file that is read."""
     if len(paths) == 1:
         if output.is_dir():
-            raise ValueError(f"{output} is a directory: expected a file for the one table")
+            raise ValueError(
+                f"{output} is a directory: expected a file for the one table. Name one"
+            )
         if form_of(output) != form_of(paths[0]):
             raise ValueError(
-                f"{output}: expected a {form_of(paths[0])} file, as {paths[0]} is; choose that "
+                f"{output}: expected a {form_of(paths[0])} file, as {paths[0]} is. Choose that "
                 f"suffix"
             )
         return [_numbered(output, draws)]
@@ -130,7 +133,7 @@ def check_free(places: Sequence[Path], *, overwrite: bool) -> None:
         if place.exists() and not overwrite:
             raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
         if place.is_dir():
-            raise ValueError(f"{place} is a directory: expected the name of a file")
+            raise ValueError(f"{place} is a directory: expected a file. Name one")
     for directory in {place.parent for place in places}:
         check_directory(directory)
 

@@ -10,18 +10,35 @@ from typing import Any
 
 from rich.console import Console
 
+from plmcmc.cli.printable import printable
 from plmcmc.posterior import ConvergenceWarning, StuckWarning
+
+_silent = False
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Say nothing, and warn of nothing, for a while: another process does."""
+    global _silent
+    _silent = True
+    try:
+        yield
+    finally:
+        _silent = False
 
 
 def say(text: str) -> None:
     """Print a line of text."""
+    if _silent:
+        return
     # Names of columns and files may look like markup; long lines are for the terminal to wrap.
-    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+    Console().print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def warn(text: str) -> None:
     """Print a warning, where errors go."""
-    print(f"plmcmc: warning: {text}", file=sys.stderr)
+    if not _silent:
+        print(f"plmcmc: warning: {printable(text)}", file=sys.stderr)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table as Shown
 
 from plmcmc.cli.job import Found
+from plmcmc.cli.printable import printable
 from plmcmc.cli.say import say, warn
 from plmcmc.cli.tables import Table
 from plmcmc.cli.tables.columns import Plan
@@ -46,7 +47,7 @@ def tell_filled(plan: Plan, holes: Mapping[str, int], rows: int) -> None:
     for name, count in holes.items():
         if count:
             share = f"{100 * count / rows:.1f}%"
-            shown.add_row(escape(name), plan.known.kinds[name], str(count), share)
+            shown.add_row(escape(printable(name)), plan.known.kinds[name], str(count), share)
     Console().print(shown)
 
 

@@ -17,7 +17,7 @@ def add_impute(commands: Commands) -> None:
     impute = added(
         commands,
         "impute",
-        "fill the holes of tables in CSV, TSV or Parquet files",
+        "fill the holes of tables in CSV, TSV, Parquet or Excel files",
         "Fill the holes of tables: by a model saved before, or by one that is fitted to all of "
         "DATA first. What is there stays as it is, to the character. Identifiers, dates, free "
         "text and excluded columns pass through untouched; --types says otherwise.",
@@ -43,7 +43,7 @@ def add_fit(commands: Commands) -> None:
         "plmcmc fit survey.csv -o model",
     )
     _add_data(fit)
-    _add_output(fit, "MODEL", "the directory to write")
+    _add_output(fit, "MODEL", "the directory to write, or one file if it ends in .zip")
     _add_fitting(fit, "0")
     fit.set_defaults(command=_run_fit)
 
@@ -56,7 +56,7 @@ def add_info(commands: Commands) -> None:
         description="Show what a saved model holds: its columns, their kinds and values, and how "
         "it was fitted.",
     )
-    info.add_argument("model", metavar="MODEL", help="a directory written by plmcmc fit")
+    info.add_argument("model", metavar="MODEL", help="what plmcmc fit wrote")
     info.set_defaults(command=_run_info)
 
 
@@ -65,7 +65,7 @@ def _add_data(command: argparse.ArgumentParser) -> None:
         "data",
         nargs="+",
         metavar="DATA",
-        help="tables of the same columns: .csv, .tsv (both may be .gz) or .parquet",
+        help="tables of the same columns: .csv, .tsv (both may be .gz), .parquet or .xlsx",
     )
 
 
@@ -78,8 +78,7 @@ def _add_filling(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add(
         "--model",
-        help="fill by this model, a directory written by plmcmc fit; without it one is fitted to "
-        "DATA",
+        help="fill by this model, as plmcmc fit wrote it; without it one is fitted to DATA",
     )
     add(
         "--statistic",

@@ -6,6 +6,7 @@ import gzip
 import io
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 FORMS = ".npy, an IDX file as MNIST's, or a directory or .zip of pictures"
 # A header says how large an archive's picture is: larger ones are no images to learn from.
 LARGEST_SIDE = 4096
+# And what one takes, unpacked: a small archive may hold a file that fills the memory.
+LARGEST_FILE = 2**27
 # Modes of pictures with more than 8 bits a value, which would be cut off.
 DEEP = ("I", "F")
 
@@ -133,6 +136,9 @@ def _contents(path: Path, first: int | None) -> Iterator[tuple[str, bytes]]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = sorted(n for n in archive.namelist() if n.lower().endswith(PICTURES))
-            yield from ((name, archive.read(name)) for name in names[:first])
-    except zipfile.BadZipFile as problem:
+            for name in names[:first]:
+                if archive.getinfo(name).file_size > LARGEST_FILE:
+                    raise DataError(f"{path}, {name} is too large for a picture to learn from")
+                yield name, archive.read(name)
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as problem:
         raise DataError(f"{path} is damaged: {problem}") from problem

@@ -160,8 +160,7 @@ class Schema:
                 raise DataError(f"column {name!r}: kind must be one of {KINDS}; got {kind!r}")
             if len(seen) == 0:
                 raise DataError(
-                    f"column {name!r} has no value at all: nothing can be learned of it; leave it "
-                    f"out"
+                    f"column {name!r}: expected values to learn from; all are missing. Leave it out"
                 )
             if kind == "categorical":
                 if count is None:

@@ -2,5 +2,6 @@
 
 from plmcmc.diagnostics.calibration import Calibration, calibrate
 from plmcmc.diagnostics.decisions import Decisions, decision_study
+from plmcmc.diagnostics.exactness import Finding, self_test
 
-__all__ = ["Calibration", "Decisions", "calibrate", "decision_study"]
+__all__ = ["Calibration", "Decisions", "Finding", "calibrate", "decision_study", "self_test"]

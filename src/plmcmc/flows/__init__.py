@@ -4,7 +4,7 @@ from plmcmc.flows.arithmetic import full_precision, while_sampling
 from plmcmc.flows.captured import Captured, record, rehearse, replayed
 from plmcmc.flows.compiled import Compiled
 from plmcmc.flows.contract import BrokenFlow, check_flow
-from plmcmc.flows.files import FileError, load, save
+from plmcmc.flows.files import load, save
 from plmcmc.flows.glow import Absolute, Glow
 from plmcmc.flows.kept import constant_weights
 from plmcmc.flows.linear import Linear
@@ -22,6 +22,7 @@ from plmcmc.flows.preprocessing import (
 from plmcmc.flows.protocol import ContextualFlow, Flow, differentiable, home, log_prob, sample
 from plmcmc.flows.realnvp import RealNVP
 from plmcmc.flows.rows import choose_rows, finite_rows, row_sum
+from plmcmc.flows.stored import FileError
 from plmcmc.flows.tabular import TabularFlow
 from plmcmc.flows.tilted import Tilted
 

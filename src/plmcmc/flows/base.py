@@ -87,5 +87,13 @@ def keep_inverse(module: nn.Module, order: str, back: str) -> None:
     module.register_load_state_dict_post_hook(partial(_find_inverse, order, back))
 
 
+def check_order(order: Tensor, name: str) -> None:
+    """Refuse what is no order of columns: draws would lose some, and double others."""
+    places = torch.arange(order.shape[-1], device=order.device)
+    if not bool((order.sort(-1).values == places).all()):
+        raise ValueError(f"{name} is no order of {order.shape[-1]} columns")
+
+
 def _find_inverse(order: str, back: str, module: nn.Module, _: Any) -> None:
+    check_order(getattr(module, order), order)
     getattr(module, back).copy_(getattr(module, order).argsort(-1))

@@ -27,11 +27,19 @@ class Fused:
         work: the function.
         what: it is, for a warning.
         dynamic: whether it is compiled once for all numbers of rows.
+        options: of torch's compiler.
     """
 
-    def __init__(self, work: Callable[..., Any], what: str, *, dynamic: bool = False) -> None:
+    def __init__(
+        self,
+        work: Callable[..., Any],
+        what: str,
+        *,
+        dynamic: bool = False,
+        options: dict[str, Any] | None = None,
+    ) -> None:
         self.work, self.what = work, what
-        self.fast: Callable[..., Any] | None = torch.compile(work, dynamic=dynamic)
+        self.fast: Callable[..., Any] | None = torch.compile(work, dynamic=dynamic, options=options)
 
     def __call__(self, *inputs: Any) -> Any:
         """Return what the function does."""

@@ -1,20 +1,15 @@
-"""Flows as files: a directory with `config.json` and `weights.safetensors`. Never pickle."""
+"""Flows as files: what a flow is in `config.json`, its numbers in safetensors. Never pickle."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from safetensors.torch import save as packed
 from torch import Tensor, nn
 
-from plmcmc import disk
 from plmcmc.flows.base import seeded
 from plmcmc.flows.glow import Glow
 from plmcmc.flows.linear import Linear
@@ -30,25 +25,53 @@ from plmcmc.flows.preprocessing import (
 )
 from plmcmc.flows.protocol import Flow, home
 from plmcmc.flows.realnvp import RealNVP
+from plmcmc.flows.sizes import layers, numbers
+from plmcmc.flows.stored import (
+    WEIGHTS,
+    check_same,
+    damage_named,
+    free_place,
+    read_model,
+    write_model,
+)
+from plmcmc.flows.strict_json import Fields, shown
 from plmcmc.flows.tabular import TabularFlow
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 FORMAT = "plmcmc-flow"
-VERSION = 1
-CONFIG = "config.json"
-WEIGHTS = "weights.safetensors"
+VERSION = 2
 FLOWS = {kind.name: kind for kind in (Linear, NICE, RealNVP, Glow, TabularFlow)}
 STEPS = {kind.name: kind for kind in (Whiten, Logit, Dequantise, Flatten, ChannelsFirst)}
-
-
-class FileError(ValueError):
-    """A directory is not a saved flow, or is a damaged one."""
+_COUPLED = {"features": int, "latent": str, "couplings": int, "depth": int, "width": int}
+ARGUMENTS: dict[str, dict[str, type]] = {
+    Linear.name: {"features": int, "latent": str},
+    NICE.name: _COUPLED | {"activation": str},
+    RealNVP.name: _COUPLED | {"activation": str, "bound": float},
+    TabularFlow.name: _COUPLED | {"members": int},
+    Glow.name: {
+        "shape": list,
+        "levels": int,
+        "steps": int,
+        "width": int,
+        "coupling": str,
+        "activation": str,
+        "spare_memory": bool,
+    },
+    Whiten.name: {"shape": list},
+    Logit.name: {"low": float, "high": float, "margin": float},
+    Dequantise.name: {"levels": int},
+    Flatten.name: {"shape": list},
+    ChannelsFirst.name: {},
+}
+# More of them make no sense, and would take long to build.
+MOST_STEPS, MOST_NESTED, MOST_AXES = 64, 8, 8
 
 
 def save(flow: Flow, path: str | Path, *, overwrite: bool = False) -> Path:
     """Write a flow to a new directory, whole or not at all, and return its path.
 
-    `overwrite` replaces a saved flow, and nothing else: other files are never deleted.
+    A name that ends in `.zip` makes it one file instead. `overwrite` replaces a saved flow, and
+    nothing else: other files are never deleted.
     """
     path = free_place(path, "flow", overwrite=overwrite)
     if not isinstance(flow, nn.Module):
@@ -57,78 +80,46 @@ def save(flow: Flow, path: str | Path, *, overwrite: bool = False) -> Path:
         raise TypeError("a flow in a lower precision is not saved: save the one it was made from")
     described = {"format": FORMAT, "version": VERSION, "dtype": str(home(flow).dtype)[6:]}
     described["flow"] = describe(flow)
-    return write_directory(path, described, flow.state_dict())
-
-
-def free_place(path: str | Path, kind: str, *, overwrite: bool) -> Path:
-    """Return where a model may be written, or say why not."""
-    path = Path(path)
-    there = disk.standing(path)
-    if there.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists: choose another directory, or pass overwrite=True")
-    if there.exists() and not _holds_only_a_model(there):
-        raise FileExistsError(
-            f"{path} is not a saved {kind} or holds more: choose another directory"
-        )
-    return path
-
-
-def write_directory(
-    path: Path, described: Mapping[str, Any], tensors: Mapping[str, Tensor]
-) -> Path:
-    """Write a model's two files into a directory, whole or not at all."""
-    content = {
-        CONFIG: (json.dumps(described, indent=2) + "\n").encode(),
-        WEIGHTS: packed({name: tensor.contiguous() for name, tensor in tensors.items()}),
-    }
-    disk.write_directory(path, content)
-    return path
-
-
-def read_directory(path: Path, form: str, version: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return what `write_directory` wrote, if it is of this form and version."""
-    path = disk.standing(path)
-    if not (path / CONFIG).is_file():
-        raise FileError(f"{path} is not a saved {form[7:]}: it has no {CONFIG}")
-    described = dict(json.loads((path / CONFIG).read_text()))
-    if described.get("format") != form or described.get("version") != version:
-        raise FileError(
-            f"{path} is not a {form} of version {version}: its {CONFIG} says "
-            f"{described.get('format')!r}, version {described.get('version')!r}"
-        )
-    return described, load_file(path / WEIGHTS)
+    return write_model(path, described, flow.state_dict())
 
 
 def load(path: str | Path) -> Flow:
-    """Read a flow written by `save`, on the CPU and in eval mode."""
+    """Read a flow written by `save`, on the CPU and in eval mode.
+
+    Raises:
+        FileError: naming the file and what is wrong with it.
+    """
     path = Path(path)
     with damage_named(path):
-        described, tensors = read_directory(path, FORMAT, VERSION)
-        return rebuild(described["flow"], DTYPES[described["dtype"]], tensors)
+        described, tensors = read_model(path, FORMAT, VERSION)
+        dtype = DTYPES[described.take("dtype", str, tuple(DTYPES))]
+        return rebuild(described.inside("flow"), dtype, tensors)
 
 
-@contextmanager
-def damage_named(path: Path) -> Iterator[None]:
-    """Turn whatever goes wrong while reading a model into a `FileError` that names it."""
-    try:
-        yield
-    except FileError:
-        raise
-    except (SafetensorError, LookupError, TypeError, ValueError, RuntimeError, OSError) as e:
-        raise FileError(f"{path} is damaged or was edited: {e}") from e
+def rebuild(
+    described: Fields, dtype: torch.dtype, tensors: Mapping[str, Tensor], prefix: str = ""
+) -> Any:
+    """Return the flow that `describe` described, with these weights.
 
-
-def rebuild(described: dict[str, Any], dtype: torch.dtype, tensors: Mapping[str, Tensor]) -> Any:
-    """Return the flow that `describe` described, with these weights."""
+    Args:
+        described: what is said of it.
+        dtype: its precision.
+        tensors: all that it has, and nothing else.
+        prefix: what their names begin with in the file, for messages.
+    """
+    plan = _planned(described)
+    _check_size(described, plan, tensors)
     # Initial weights are drawn, only to be replaced: not from torch's global generator.
     with seeded(0):
-        flow = _build(described).to(dtype)
+        flow = plan.build().to(dtype)
+    own = flow.state_dict()
+    for name in own.keys() | tensors.keys():
+        if name not in own or name not in tensors:
+            lacks = "is missing" if name in own else "belongs to no part of the flow"
+            raise ValueError(f"{WEIGHTS}: {shown(prefix + name)} {lacks}")
+        check_same(tensors[name], own[name], f"{WEIGHTS}, {prefix}{name}")
     flow.load_state_dict(tensors)
     return flow.eval()
-
-
-def _holds_only_a_model(path: Path) -> bool:
-    return path.is_dir() and {entry.name for entry in path.iterdir()} <= {CONFIG, WEIGHTS}
 
 
 def describe(flow: nn.Module) -> dict[str, Any]:
@@ -149,8 +140,63 @@ def _described(part: Any, known: Mapping[str, type], kinds: str) -> dict[str, An
     return {"name": part.name, "config": part.config}
 
 
-def _build(described: dict[str, Any]) -> Any:
-    if described["name"] == Preprocessed.name:
-        steps = [STEPS[step["name"]].of_config(**step["config"]) for step in described["steps"]]
-        return Preprocessed(steps, _build(described["flow"]))
-    return FLOWS[described["name"]](**described["config"])
+class _Plan(NamedTuple):
+    """A flow that is described, and not built yet: steps, the outermost first, then a flow."""
+
+    name: str
+    config: dict[str, Any]
+    steps: list[list[tuple[str, dict[str, Any]]]]
+
+    def build(self) -> Any:
+        """Return the flow, with initial weights."""
+        flow: Any = FLOWS[self.name](**self.config)
+        for chain in reversed(self.steps):
+            parts = [STEPS[name].of_config(**config) for name, config in chain]
+            flow = Preprocessed(parts, flow)
+        return flow
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers its tensors hold."""
+        whitened = (own["shape"] for chain in self.steps for name, own in chain if name == "whiten")
+        return numbers(self.name, self.config) + sum(2 * math.prod(shape) for shape in whitened)
+
+
+def _planned(described: Fields) -> _Plan:
+    """Return what a description asks for; every name and type of it is looked at."""
+    steps = []
+    while described.take("name", str) == Preprocessed.name:
+        described.only(("name", "steps", "flow"))
+        chain = described.each("steps")
+        if len(chain) > MOST_STEPS or len(steps) >= MOST_NESTED:
+            raise ValueError(f"{described.where}: there are too many steps")
+        steps.append([_named(step, STEPS) for step in chain])
+        described = described.inside("flow")
+    return _Plan(*_named(described, FLOWS), steps)
+
+
+def _named(described: Fields, known: Mapping[str, type]) -> tuple[str, dict[str, Any]]:
+    """Return the name and the arguments of a flow or a step."""
+    described.only(("name", "config"))
+    name, config = described.take("name", str, tuple(known)), described.inside("config")
+    config.only(ARGUMENTS[name])
+    found: dict[str, Any] = {own: config.take(own, kind) for own, kind in ARGUMENTS[name].items()}
+    shape = found.get("shape", [])
+    if len(shape) > MOST_AXES or not all(type(size) is int and size > 0 for size in shape):
+        raise ValueError(f"{config.where}.shape: expected a few sizes; got {shown(shape)}")
+    return name, found
+
+
+def _check_size(described: Fields, plan: _Plan, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse a flow of another size than the weights that are there, before it is built."""
+    if layers(plan.config) > len(tensors):
+        raise ValueError(
+            f"{described.where}: it describes at least {layers(plan.config)} layers, and "
+            f"{WEIGHTS} has {len(tensors)} tensors"
+        )
+    there = sum(tensor.numel() for tensor in tensors.values())
+    if plan.numbers != there:
+        raise ValueError(
+            f"{described.where}: it describes a flow of {plan.numbers} numbers, and {WEIGHTS} has "
+            f"{there}"
+        )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear, logsigmoid
 
-from plmcmc.flows.base import total
+from plmcmc.flows.base import check_order, total
 from plmcmc.flows.conditioner import ACTIVATIONS
 from plmcmc.flows.kept import Kept
 from plmcmc.flows.rows import row_sum
@@ -97,6 +97,7 @@ class Mixing(nn.Module):
         self.log_diagonal = nn.Parameter(torch.zeros(channels))
         self.take(torch.linalg.qr(torch.randn(channels, channels, dtype=torch.float64)).Q)
         self._kept = Kept()
+        self.register_load_state_dict_post_hook(_check_mixing)
 
     @torch.no_grad()
     def take(self, matrix: Tensor) -> None:
@@ -151,6 +152,14 @@ class Mixing(nn.Module):
 
         weights = (self.lower, self.upper, self.log_diagonal, *self.norm.parameters())
         return self._kept.get(way, found, weights, (self.permutation, self.sign), dtype)
+
+
+def _check_mixing(mixing: nn.Module, _: object) -> None:
+    """Refuse what could not be undone, after a state was loaded."""
+    if isinstance(mixing, Mixing):
+        check_order(mixing.permutation, "permutation")
+        if not bool((mixing.sign.abs() == 1).all()):
+            raise ValueError("sign: expected 1 and -1 only")
 
 
 class NormedConvolution(nn.Module):

@@ -109,14 +109,14 @@ class Whiten(Step):
 
     def __init__(self, mean: Tensor, scale: Tensor) -> None:
         super().__init__()
-        if not bool((scale > 0).all()):
-            raise ValueError("scale must be positive everywhere")
+        _check_scale(scale)
         mean, scale = torch.broadcast_tensors(mean, scale)
         self.config = {"shape": list(mean.shape)}
         self.mean: Tensor
         self.scale: Tensor
         self.register_buffer("mean", mean.clone())
         self.register_buffer("scale", scale.clone())
+        self.register_load_state_dict_post_hook(_check_loaded)
 
     @classmethod
     def of_config(cls, **config: Any) -> Whiten:
@@ -133,6 +133,16 @@ class Whiten(Step):
 
     def _log_scale(self, x: Tensor) -> Tensor:
         return self.scale.double().log().expand(x.shape[1:]).sum().expand(len(x))
+
+
+def _check_loaded(step: nn.Module, _: object) -> None:
+    if isinstance(step, Whiten):
+        _check_scale(step.scale)
+
+
+def _check_scale(scale: Tensor) -> None:
+    if not bool((scale > 0).all()):
+        raise ValueError("scale must be positive everywhere")
 
 
 class Logit(Step):

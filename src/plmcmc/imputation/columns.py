@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +21,60 @@ def columns_of(table: Any) -> dict[str, Any]:
     return {str(place): column for place, column in enumerate(np.asarray(table).T)}
 
 
+def check_table(table: Any) -> None:
+    """Refuse what is neither an array nor a frame; what NumPy can make an array of may be one."""
+    # Some sparse matrices are mappings, too; scikit-learn refuses them by name.
+    named = isinstance(table, str | bytes | Path | Mapping) and not hasattr(table, "shape")
+    if table is None or named or _is_other_frame(table):
+        raise DataError(
+            f"expected an array, or a DataFrame of pandas or polars; got {type(table).__name__}. "
+            f"Convert it, or read the file first"
+        )
+    columns = getattr(table, "columns", None)
+    if columns is not None and len(columns) == 0:
+        raise DataError("expected a table with columns; it has none. Give it the columns to fill")
+
+
+def check_numbers(table: Any) -> None:
+    """Refuse an array with what is no number, by row and column."""
+    found = np.asarray(table)
+    if found.ndim != 2 or found.dtype.kind not in "OSU":
+        return
+    for row, column in np.ndindex(*found.shape):
+        value = found[row, column]
+        if isinstance(value, str) and not is_number(value):
+            raise DataError(
+                f"expected an array of numbers; row {row}, column {str(column)!r} holds "
+                f"{str(value)!r}. Mark it missing with NaN, or give a DataFrame, whose columns may "
+                f"hold text"
+            )
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value can be read as a number."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_other_frame(table: Any) -> bool:
+    """Whether a table has columns, and is of a library that is not known, or lazy."""
+    kind = type(table)
+    if kind.__module__.startswith("polars"):
+        return kind.__name__ == "LazyFrame"
+    return hasattr(table, "columns") and not is_pandas(table)
+
+
 def check_names(table: Any) -> None:
     """Refuse a table in which two columns have one name."""
     counted = Counter(str(name) for name in table.columns)
     twice = [name for name, count in counted.items() if count > 1]
     if twice:
-        raise DataError(f"columns must have names of their own; these occur twice: {twice}")
+        raise DataError(
+            f"expected columns with names of their own; these occur twice: {twice}. Rename them"
+        )
 
 
 def dtype_of(values: Any) -> str:
@@ -50,5 +100,5 @@ def objects_of(values: Any) -> NDArray[Any]:
 
 
 def is_pandas(values: Any) -> bool:
-    """Whether a table or a column is of pandas."""
-    return type(values).__module__.startswith("pandas")
+    """Whether a table or a column is of pandas, or of a library that builds on it."""
+    return any(kind.__module__.startswith("pandas") for kind in type(values).__mro__)

@@ -12,9 +12,9 @@ def device_of(name: str | torch.device) -> torch.device:
         # Volumes are added up in float64, which some devices lack.
         torch.empty(1, dtype=torch.float64, device=device)
     except (RuntimeError, AssertionError, ImportError, TypeError) as problem:
-        reason = str(problem).splitlines()[0]
+        reason = str(problem).splitlines()[0].rstrip(".")
         raise ValueError(
-            f"device {str(name)!r} cannot be used: {reason} Choose 'cpu', or 'cuda' where torch "
+            f"device {str(name)!r} cannot be used: {reason}. Choose 'cpu', or 'cuda' where torch "
             f"sees a GPU"
         ) from problem
     if device.type == "meta":

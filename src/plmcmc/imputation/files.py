@@ -1,8 +1,9 @@
-"""Imputers as files: a directory with `config.json` and `weights.safetensors`. Never pickle."""
+"""Imputers as files: what was learned of columns, beside a flow's own two files. Never pickle."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,22 @@ import torch
 from torch import Tensor
 
 from plmcmc.data import Marginal, Schema
-from plmcmc.data.schema import Column, Levels, Numbers
-from plmcmc.flows.files import (
+from plmcmc.data.schema import KINDS, Column, Levels, Numbers
+from plmcmc.flows import TabularFlow
+from plmcmc.flows.base import check_order
+from plmcmc.flows.files import describe, rebuild
+from plmcmc.flows.stored import (
+    WEIGHTS,
+    check_same,
     damage_named,
-    describe,
     free_place,
-    read_directory,
-    rebuild,
-    write_directory,
+    read_model,
+    write_model,
 )
+from plmcmc.flows.strict_json import Fields, shown
 from plmcmc.imputation.convergence import no_chains
 from plmcmc.imputation.device import device_of
+from plmcmc.imputation.drawing import STATISTICS
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
@@ -29,8 +35,11 @@ from plmcmc.training.gaussian import Gaussian
 from plmcmc.training.tabular import TableTraining
 
 FORMAT = "plmcmc-imputer"
-VERSION = 1
+VERSION = 2
 _PLAIN = (str, bool, int, float)
+_FLOW = "flow."
+_FIELDS = ("format", "version", "sha256", "weights", "statistic", "effort", "seed", "rows")
+_FIELDS += ("columns", "named", "flow")
 
 
 def save_imputer(imputer: Any, path: str | Path, *, overwrite: bool) -> Path:
@@ -48,55 +57,43 @@ def save_imputer(imputer: Any, path: str | Path, *, overwrite: bool) -> Path:
         "named": hasattr(imputer, "feature_names_in_"),
         "flow": describe(model.flow),
     }
-    tensors = {f"flow.{name}": tensor for name, tensor in model.flow.state_dict().items()}
+    tensors = {f"{_FLOW}{name}": tensor for name, tensor in model.flow.state_dict().items()}
     for name in ("gaussian", "others"):
         mean, covariance = getattr(model, name)
         tensors |= {f"{name}.mean": mean, f"{name}.covariance": covariance}
     for number, column in enumerate(model.schema.columns):
         tensors |= {f"column.{number}.{name}": t for name, t in _tensors(column).items()}
-    return write_directory(place, described, tensors)
+    return write_model(place, described, tensors)
 
 
 def load_imputer(kind: type, path: str | Path, device: str) -> Any:
     """Read an imputer that `save_imputer` wrote, onto a device."""
     path, where = Path(path), device_of(device)
     with damage_named(path):
-        described, tensors = read_directory(path, FORMAT, VERSION)
-        settings: dict[str, Any] = dict(described["effort"])
-        effort = Effort(training=TableTraining(**settings.pop("training")), **settings)
+        described, tensors = read_model(path, FORMAT, VERSION)
+        described.only(_FIELDS)
         imputer = kind(
-            effort,
-            statistic=described["statistic"],
-            random_state=described["seed"],
+            _effort(described.inside("effort")),
+            statistic=described.take("statistic", str, STATISTICS),
+            random_state=described.count("seed"),
             device=device,
         )
-        imputer.effort_ = effort
-        columns = described["columns"]
-        imputer.layout_ = Layout(
-            tuple(column["name"] for column in columns),
-            tuple(column["kind"] for column in columns),
-            tuple(None if c["levels"] is None else tuple(c["levels"]) for c in columns),
-        )
-        flow = rebuild(described["flow"], torch.float32, _under("flow.", tensors))
-        gaussian, others = (
-            Gaussian(tensors[f"{name}.mean"], tensors[f"{name}.covariance"])
-            for name in ("gaussian", "others")
-        )
-        schema = Schema(tuple(_column(n, c, tensors) for n, c in enumerate(columns)))
-        imputer.model_ = TableModel(schema, gaussian, others, flow.to(where))
-        imputer.convergence_ = no_chains(imputer.model_)
-        imputer.seed_ = int(described["seed"])
-        imputer.rows_ = int(described["rows"])
-        imputer.n_features_in_ = len(columns)
-        if described["named"]:
+        imputer.layout_ = _layout(described.each("columns"))
+        imputer.model_ = _model(described, imputer.layout_, _Tensors(tensors))
+        imputer.effort_, imputer.seed_ = imputer.effort, imputer.random_state
+        imputer.rows_ = described.count("rows")
+        imputer.n_features_in_ = len(imputer.layout_.names)
+        if described.take("named", bool):
             imputer.feature_names_in_ = np.array(imputer.layout_.names, dtype=object)
-        return imputer
+    imputer.model_ = imputer.model_._replace(flow=imputer.model_.flow.to(where))
+    imputer.convergence_ = no_chains(imputer.model_)
+    return imputer
 
 
 def _columns(layout: Layout) -> list[dict[str, Any]]:
     found = []
     for name, kind, levels in zip(layout.names, layout.kinds, layout.levels, strict=True):
-        strange = [level for level in levels or () if not isinstance(level, _PLAIN)]
+        strange = [level for level in levels or () if not _is_plain(level)]
         if strange:
             raise TypeError(
                 f"column {name!r} has levels that a file cannot hold, such as {strange[0]!r}: turn "
@@ -115,13 +112,118 @@ def _tensors(column: Column) -> dict[str, Tensor]:
     return {name: torch.as_tensor(part) for name, part in parts.items()}
 
 
-def _column(number: int, described: dict[str, Any], tensors: dict[str, Tensor]) -> Column:
-    parts = {n: t.numpy() for n, t in _under(f"column.{number}.", tensors).items()}
-    if described["kind"] == "categorical":
-        return Levels(described["name"], parts["order"], parts["thresholds"])
-    marginal = Marginal(parts["atoms"], parts["low"], parts["high"])
-    return Numbers(described["name"], described["kind"], marginal)
+def _is_plain(level: Any) -> bool:
+    return isinstance(level, _PLAIN) and not (isinstance(level, float) and not math.isfinite(level))
 
 
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+def _effort(described: Fields) -> Effort:
+    training = _settings(TableTraining, described.inside("training"))
+    return Effort(training=TableTraining(**training), **_settings(Effort, described))
+
+
+def _settings(kind: type, described: Fields) -> dict[str, Any]:
+    """Return the numbers that a dataclass is made of."""
+    described.only([own.name for own in fields(kind)])
+    # Annotations are text.
+    types = {own.name: own.type for own in fields(kind) if own.type in ("int", "float")}
+    return {
+        name: described.count(name) if type_ == "int" else described.take(name, float)
+        for name, type_ in types.items()
+    }
+
+
+def _layout(columns: list[Fields]) -> Layout:
+    if not columns:
+        raise ValueError("config.json, columns: expected one at least")
+    for column in columns:
+        column.only(("name", "kind", "levels"))
+    names = [column.take("name", str) for column in columns]
+    if len(set(names)) < len(names):
+        raise ValueError("config.json, columns: two have the same name")
+    kinds = [column.take("kind", str, KINDS) for column in columns]
+    levels = [_levels(*both) for both in zip(columns, kinds, strict=True)]
+    return Layout(tuple(names), tuple(kinds), tuple(levels))
+
+
+def _levels(column: Fields, kind: str) -> tuple[Any, ...] | None:
+    """Return what a column's codes stand for, if its kind has any."""
+    if kind in ("continuous", "integer"):
+        if column.has("levels"):
+            raise ValueError(f"{column.where}.levels: a column of numbers has none")
+        return None
+    levels = column.take("levels", list)
+    plain = all(isinstance(level, _PLAIN) for level in levels)
+    if not plain or not levels or len(set(levels)) < len(levels):
+        raise ValueError(f"{column.where}.levels: expected distinct values; got {shown(levels)}")
+    if kind == "boolean" and levels != [False, True]:
+        raise ValueError(f"{column.where}.levels: expected false and true; got {shown(levels)}")
+    return tuple(levels)
+
+
+class _Tensors:
+    """The tensors of a file, each taken once, with its shape and precision checked."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self.left = dict(tensors)
+
+    def take(self, name: str, dtype: torch.dtype, *shape: int | None) -> Tensor:
+        """Return a tensor of this shape; None stands for any length but 0."""
+        if name not in self.left:
+            raise ValueError(f"{WEIGHTS}: {name!r} is missing")
+        found = self.left.pop(name)
+        lengths = [*found.shape] if found.ndim == len(shape) else [0] * len(shape)
+        sizes = [max(own, 1) if s is None else s for s, own in zip(shape, lengths, strict=True)]
+        check_same(found, torch.empty(sizes, dtype=dtype, device="meta"), f"{WEIGHTS}, {name}")
+        return found
+
+    def under(self, prefix: str) -> dict[str, Tensor]:
+        """Return all that are left whose name begins so, without it."""
+        names = [name for name in self.left if name.startswith(prefix)]
+        return {name.removeprefix(prefix): self.left.pop(name) for name in names}
+
+
+def _model(described: Fields, layout: Layout, tensors: _Tensors) -> TableModel:
+    named = enumerate(zip(layout.names, layout.kinds, layout.levels, strict=True))
+    schema = Schema(tuple(_column(f"column.{n}", *own, tensors) for n, own in named))
+    width = schema.width
+    gaussian = _gaussian("gaussian", (width,), tensors)
+    others = _gaussian("others", (None, width), tensors)
+    flow = described.inside("flow")
+    flow.take("name", str, (TabularFlow.name,))
+    if flow.inside("config").count("features") != width:
+        raise ValueError(f"{flow.where}.config.features: expected {width}, as columns have scores")
+    built = rebuild(flow, torch.float32, tensors.under(_FLOW), _FLOW)
+    if tensors.left:
+        raise ValueError(f"{WEIGHTS}: {shown(next(iter(tensors.left)))} belongs to nothing")
+    return TableModel(schema, gaussian, others, built)
+
+
+def _gaussian(name: str, shape: tuple[int | None, ...], tensors: _Tensors) -> Gaussian:
+    mean = tensors.take(f"{name}.mean", torch.float64, *shape)
+    wide = (*mean.shape, mean.shape[-1])
+    covariance = tensors.take(f"{name}.covariance", torch.float64, *wide)
+    if not bool(mean.isfinite().all() & covariance.isfinite().all()):
+        raise ValueError(f"{WEIGHTS}, {name}: expected finite numbers")
+    return Gaussian(mean, covariance)
+
+
+def _column(
+    place: str, name: str, kind: str, levels: tuple[Any, ...] | None, tensors: _Tensors
+) -> Column:
+    """Return a column's way to scores and back."""
+    if kind == "categorical":
+        count = len(levels or ())
+        order = tensors.take(f"{place}.order", torch.int64, count)
+        check_order(order, f"{WEIGHTS}, {place}.order")
+        thresholds = tensors.take(f"{place}.thresholds", torch.float64, count - 1)
+        return Levels(name, order.numpy(), thresholds.numpy())
+    atoms = tensors.take(f"{place}.atoms", torch.float64, None)
+    low, high = (
+        tensors.take(f"{place}.{end}", torch.float64, len(atoms)) for end in ("low", "high")
+    )
+    ordered = bool((atoms.diff() > 0).all() & atoms.isfinite().all() & (low <= high).all())
+    if not ordered:
+        raise ValueError(f"{WEIGHTS}, {place}: expected values in order, with scores of each")
+    if levels is not None and not 0 <= float(atoms[0]) <= float(atoms[-1]) < len(levels):
+        raise ValueError(f"{WEIGHTS}, {place}.atoms: expected codes of {len(levels)} levels")
+    return Numbers(name, kind, Marginal(atoms.numpy(), low.numpy(), high.numpy()))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from plmcmc.data import DataError
 from plmcmc.imputation.columns import dtype_of, is_pandas
+from plmcmc.imputation.kinds import INTEGER
 
 # What to put in: which rows have a hole, and their values, in order.
 Filled = tuple[NDArray[np.bool_], Any]
@@ -49,11 +50,20 @@ def filled_frame(table: Any, filled: Mapping[str, Filled]) -> Any:
     return copy
 
 
+def _within(found: Any, values: Any) -> Any:
+    """Return integers with a float's 2**63 as 2**63 - 1, which was the largest before rounding."""
+    stored = INTEGER.fullmatch(dtype_of(values))
+    if stored is None:
+        return found
+    largest = int(np.iinfo(stored[0].removesuffix("[pyarrow]")).max)
+    return [largest if value == float(largest) else value for value in found]
+
+
 def _replaced_pandas(values: Any, holes: NDArray[np.bool_], found: Any) -> Any:
     import pandas as pd
 
     column = values.copy()
-    column[holes] = pd.array(found, dtype=column.dtype)
+    column[holes] = pd.array(_within(found, column), dtype=column.dtype)
     return column
 
 
@@ -61,7 +71,10 @@ def _replaced_polars(values: Any, holes: NDArray[np.bool_], found: Any) -> Any:
     import polars as pl
 
     try:
-        new = pl.Series(values.name, list(found)).cast(values.dtype)
+        # Lists of integers would be taken for 64 bits with a sign.
+        wanted = values.dtype if values.dtype.is_integer() else None
+        found = list(_within(found, values))
+        new = pl.Series(values.name, found, dtype=wanted).cast(values.dtype)
     except pl.exceptions.PolarsError as problem:
         raise ValueError(str(problem)) from problem
     return values.clone().scatter(np.flatnonzero(holes), new)

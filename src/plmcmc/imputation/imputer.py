@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from plmcmc.chains import resumed_seed
 from plmcmc.data import DataError, Schema
-from plmcmc.imputation.columns import check_names
+from plmcmc.imputation.columns import check_names, check_numbers, check_table
 from plmcmc.imputation.convergence import Convergence, no_chains, warn_unless_converged
 from plmcmc.imputation.device import device_of
 from plmcmc.imputation.diagnosis import Diagnosis, diagnosed
@@ -28,6 +28,7 @@ from plmcmc.imputation.likelihood import log_likelihood
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import interval_ends
 from plmcmc.rng import RandomState
+from plmcmc.training.team import Team
 
 Array = NDArray[np.float64]
 
@@ -44,6 +45,8 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         random_state: a seed; the same one gives the same numbers.
         device: where flows learn and chains run, such as `"cuda"`.
         checkpoint: a file that `fit` saves to now and then, and goes on from if it is there.
+        distributed: let `fit` learn together with the other processes of torch.distributed's group,
+            each of which is given the same table.
         progress: show bars; by default on a terminal only.
 
     Attributes:
@@ -71,6 +74,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         random_state: RandomState = None,
         device: str = "cpu",
         checkpoint: str | Path | None = None,
+        distributed: bool = False,
         progress: bool | None = None,
     ) -> None:
         self.effort = effort
@@ -79,6 +83,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.device = device
         self.checkpoint = checkpoint
+        self.distributed = distributed
         self.progress = progress
 
     effort_: Effort
@@ -99,7 +104,9 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.rows_ = len(codes)
         counts = [None if levels is None else len(levels) for levels in self.layout_.levels]
         schema = Schema.of(codes, self.layout_.names, self.layout_.kinds, counts)
-        self.effort_, self.seed_ = effort, resumed_seed(self.checkpoint, self.random_state)
+        team = Team.here() if self.distributed else Team()
+        self.effort_ = effort
+        self.seed_ = team.agreed(resumed_seed(self.checkpoint, self.random_state))
         place = None if self.checkpoint is None else Path(self.checkpoint)
         self.model_ = fit_table(
             schema,
@@ -109,6 +116,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             device=device,
             checkpoint=place,
             progress=self.progress,
+            team=team,
         )
         self.convergence_ = no_chains(self.model_)
         return self
@@ -183,31 +191,41 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return diagnosed(self.model_, self.layout_, codes, self.effort_, self.seed_)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the fitted imputer to a new directory: JSON and safetensors, never pickle."""
+        """Write the fitted imputer to a new directory, or one file if the name ends in `.zip`.
+
+        JSON and safetensors, never pickle.
+        """
         check_is_fitted(self)
         return save_imputer(self, path, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "cpu") -> FlowImputer:
-        """Read an imputer written by `save`: it fills as the one that was saved."""
+        """Read an imputer written by `save`: it fills as the one that was saved.
+
+        Raises:
+            FileError: naming the file and what is wrong with it.
+        """
         return load_imputer(cls, path, device)
 
     def _checked(self, table: Any, *, reset: bool) -> Any:
         """Let scikit-learn check an array; tables with names keep their types."""
         least = 2 if reset else 1
+        check_table(table)
         if not hasattr(table, "columns"):
+            check_numbers(table)
             return validate_data(
                 self,
                 table,
                 reset=reset,
                 dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan",
+                # What is infinite is refused by row and column, with what else is no code.
+                ensure_all_finite=False,
                 ensure_min_samples=least,
                 copy=True,
             )
         if len(table) < least:
             rows = "1 row" if len(table) == 1 else f"{len(table)} rows"
-            raise DataError(f"the table has {rows}: at least {least} are needed")
+            raise DataError(f"expected a table of at least {least} rows; got {rows}. Add rows")
         check_names(table)
         validate_data(self, table, reset=reset, skip_check_array=True)
         return table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date, time
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from plmcmc.imputation.columns import dtype_of, holes_of, is_pandas, objects_of
 # Names of dtypes of NumPy, pandas, Arrow and polars, in small letters.
 INTEGER = re.compile(r"u?int(8|16|32|64)?(\[pyarrow\])?")
 TEXT = re.compile(r"|object|utf8|(large_)?str(ing)?(\[.*\])?")
+# Levels that a column may have: each takes a score of its own, and matrices grow with its square.
+MOST_LEVELS = 200
 # Of so many values, and more, no larger share may be levels of their own.
 MANY, DISTINCT = 20, 0.8
 
@@ -23,9 +26,13 @@ def check_types(types: Mapping[str, str] | None, names: list[str]) -> None:
     """Refuse kinds that there are not, and columns that are not there."""
     for name, kind in (types or {}).items():
         if name not in names:
-            raise DataError(f"types names a column {name!r}; the table has {names}")
+            raise DataError(
+                f"types: expected columns of the table, {names}; got {name!r}. Correct it"
+            )
         if kind not in KINDS:
-            raise DataError(f"types[{name!r}] must be one of {', '.join(KINDS)}; got {kind!r}")
+            raise DataError(
+                f"types[{name!r}]: expected one of {', '.join(KINDS)}; got {kind!r}. Choose one"
+            )
 
 
 def kind_of(values: Any, name: str) -> str:
@@ -44,19 +51,50 @@ def kind_of(values: Any, name: str) -> str:
         return "ordinal"
     if not TEXT.fullmatch(dtype):
         raise DataError(
-            f"column {name!r} is of {dtype}, which cannot be imputed: leave it out, or turn it "
-            f"into numbers or text"
+            f"column {name!r}: expected numbers, booleans, text or categories; got {dtype}, which "
+            f"cannot be imputed. Leave it out, or turn it into numbers or text"
         )
-    return "boolean" if _all_boolean(values) else "categorical"
+    return _kind_of_objects(objects_of(values)[~holes_of(values)].tolist(), name)
+
+
+def _kind_of_objects(seen: list[Any], name: str) -> str:
+    """Return what kind values are that may be anything: numbers are no levels here either."""
+    if seen and all(isinstance(value, bool | np.bool_) for value in seen):
+        return "boolean"
+    if seen and not any(isinstance(value, bool) for value in seen):
+        if all(isinstance(value, int | np.integer) for value in seen):
+            return "integer"
+        if all(isinstance(value, int | float | np.number) for value in seen):
+            return "continuous"
+    dates = [value for value in seen if isinstance(value, date | time)]
+    if dates:
+        raise DataError(
+            f"column {name!r}: expected numbers, booleans, text or categories; got "
+            f"{type(dates[0]).__name__}, which cannot be imputed. Leave it out, or turn it into "
+            f"numbers or text"
+        )
+    return "categorical"
 
 
 def check_storable(values: Any, name: str, kind: str) -> None:
     """Refuse a kind whose values the column could not take in."""
     if kind == "continuous" and INTEGER.fullmatch(dtype_of(values)):
         raise DataError(
-            f"column {name!r} is stored as {dtype_of(values)}, and types says it is continuous: "
-            f"make it floats, so that it can hold what is filled in"
+            f"column {name!r}: expected floats, as types says it is continuous; it is stored as "
+            f"{dtype_of(values)}, which cannot hold what is filled in. Make it floats"
         )
+    if kind == "boolean":
+        _check_boolean(values, name)
+
+
+def _check_boolean(values: Any, name: str) -> None:
+    holes, raw = holes_of(values), objects_of(values)
+    for row in np.flatnonzero(~holes):
+        if raw[row] not in (False, True):
+            raise DataError(
+                f"column {name!r}, row {row}: expected True or False, as types says it is boolean; "
+                f"got {raw[row]!r}. Turn it into booleans, or say that it is categorical"
+            )
 
 
 def levels_of(values: Any, name: str, kind: str) -> tuple[Any, ...] | None:
@@ -73,9 +111,9 @@ def levels_of(values: Any, name: str, kind: str) -> tuple[Any, ...] | None:
         levels = sorted(seen) if declared is None else [c for c in declared if c in seen]
     except TypeError as error:
         types = sorted({type(value).__name__ for value in known})
-        verb = "mixes" if len(types) > 1 else "holds"
         raise DataError(
-            f"column {name!r} {verb} {', '.join(types)}: make them one kind, text or numbers"
+            f"column {name!r}: expected values of one kind, text or numbers; got "
+            f"{', '.join(types)}. Turn them into one kind"
         ) from error
     if kind == "categorical":
         _check_repeated(name, len(levels), len(known))
@@ -86,14 +124,14 @@ def _check_repeated(name: str, levels: int, values: int) -> None:
     """Refuse a column of which nearly every value is one of its own."""
     if values >= MANY and levels > DISTINCT * values:
         raise DataError(
-            f"column {name!r} has {levels} levels among {values} values: identifiers and free "
-            f"text cannot be imputed; leave it out"
+            f"column {name!r}: expected levels that repeat; got {levels} among {values} values, "
+            f"as identifiers and free text have. Leave it out"
         )
-
-
-def _all_boolean(values: Any) -> bool:
-    seen = list(objects_of(values)[~holes_of(values)])
-    return bool(seen) and all(isinstance(value, bool | np.bool_) for value in seen)
+    if levels > MOST_LEVELS:
+        raise DataError(
+            f"column {name!r}: expected at most {MOST_LEVELS} levels, each of which takes a score "
+            f"of its own; got {levels}. Join rare ones, or leave it out"
+        )
 
 
 def _declared(values: Any) -> list[Any] | None:

@@ -104,7 +104,7 @@ class Layout:
         levels = self.levels[place]
         if levels is not None:
             return [levels[int(code)] for code in codes]
-        return np.round(codes) if self.kinds[place] == "integer" else codes
+        return [round(code) for code in codes] if self.kinds[place] == "integer" else codes
 
     def _own(self, table: Any) -> dict[str, Any]:
         """Return the columns by the names they were fitted under; an array's by their places."""
@@ -119,8 +119,8 @@ class Layout:
         extra = [name for name in names if name not in self.names]
         if missing or extra:
             raise DataError(
-                f"the table's columns are not those that were fitted: missing {missing}, not known "
-                f"{extra}"
+                f"expected the columns of the fitted table; missing are {missing}, not known "
+                f"{extra}. Rename, add or remove columns"
             )
 
 

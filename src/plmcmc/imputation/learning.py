@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from plmcmc.chains import Checkpoint, described, progress_bar, run
+from plmcmc.chains import described, progress_bar, run
 from plmcmc.data import Regions, Schema
 from plmcmc.flows import TabularFlow
 from plmcmc.imputation.effort import Effort
@@ -17,7 +17,9 @@ from plmcmc.rng import Streams, generator
 from plmcmc.training.copula import copula
 from plmcmc.training.gaussian import Gaussian, expectation_maximisation
 from plmcmc.training.ridge import chosen_ridge
-from plmcmc.training.tabular import TableEM
+from plmcmc.training.tabular import ALONE, TableEM
+from plmcmc.training.team import Team
+from plmcmc.training.team_checkpoint import TeamCheckpoint
 from plmcmc.training.validation import Hidden
 
 Array = NDArray[np.float64]
@@ -39,6 +41,7 @@ def fit_table(
     device: torch.device | str = "cpu",
     checkpoint: Path | None = None,
     progress: bool | None = None,
+    team: Team = ALONE,
 ) -> TableModel:
     """Learn a table's distribution from what is seen of it.
 
@@ -50,6 +53,7 @@ def fit_table(
         device: where the flow learns, and stays.
         checkpoint: a file to resume from if it is there, and to save to now and then.
         progress: show a bar; by default on a terminal only.
+        team: processes that learn together, each given the same table.
     """
     table = _some(table, effort.training.most_rows(schema.width), seed)
     hidden, known = Hidden.of(schema, table, seed)
@@ -66,7 +70,7 @@ def fit_table(
     flow.start_at(*gaussian)
     flow.to(device)
     where = flow.mean.device
-    training = TableEM(flow, gaussian, regions, effort.training, hidden=hidden)
+    training = TableEM(flow, gaussian, regions, effort.training, hidden=hidden, team=team)
     places = len(table) * training.chains * effort.members
     state = training.start(Streams([generator(seed, "start", device=where)], [places]))
     identity = {
@@ -75,13 +79,17 @@ def fit_table(
         "seed": str(seed),
         "device": where.type,
     }
-    with progress_bar("Learning the table", training.rounds, show=progress) as report:
+    for name, description in identity.items():
+        team.check_same(name, description)
+    shown = progress if team.leads else False
+    with progress_bar("Learning the table", training.rounds, show=shown) as report:
         state = run(
             training,
             state,
             Streams([generator(seed, "training", device=where)], [1]),
             training.rounds,
-            checkpoint=checkpoint and Checkpoint(checkpoint, identity, CHECKPOINT_ROUNDS),
+            checkpoint=checkpoint
+            and TeamCheckpoint(checkpoint, identity, CHECKPOINT_ROUNDS, training=training),
             on_step=lambda done, info: report(
                 done,
                 f"loss {info.loss:.2f}, accepted {info.acceptance:.2f}, hidden {info.score:.3f}",

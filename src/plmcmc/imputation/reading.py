@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.data import DataError
-from plmcmc.imputation.columns import dtype_of, holes_of, is_pandas, objects_of
+from plmcmc.imputation.columns import dtype_of, holes_of, is_number, is_pandas, objects_of
 
 Array = NDArray[np.float64]
 # Of larger numbers differences and squares overflow.
@@ -27,15 +27,15 @@ def numbers_of(values: Any, name: str, kind: str) -> Array:
     infinite = np.isinf(codes)
     if infinite.any():
         raise DataError(
-            f"column {name!r} is infinite at row {int(infinite.argmax())}: mark it missing, or "
-            f"give a finite value"
+            f"column {name!r}, row {int(infinite.argmax())}: expected a finite number; got "
+            f"{codes[infinite][0]}. Mark it missing, or correct it"
         )
     large = np.abs(codes) > LARGEST
     if large.any():
         row = int(large.argmax())
         raise DataError(
-            f"column {name!r} holds {codes[row]} at row {row}: expected numbers up to {LARGEST:g}; "
-            f"mark it missing, or give the column in other units"
+            f"column {name!r}, row {row}: expected numbers up to {LARGEST:g}; got {codes[row]}. "
+            f"Mark it missing, or give the column in other units"
         )
     if kind == "integer":
         _check_whole(codes, name)
@@ -47,8 +47,8 @@ def _check_whole(codes: Array, name: str) -> None:
     if broken.any():
         row = int(broken.argmax())
         raise DataError(
-            f"column {name!r} is of integers, and row {row} holds {codes[row]}: round it, or fit "
-            f"again with types={{{name!r}: 'continuous'}}"
+            f"column {name!r}, row {row}: expected an integer; got {codes[row]}. Round it, or fit "
+            f"with types={{{name!r}: 'continuous'}}"
         )
 
 
@@ -73,22 +73,14 @@ def _read_numbers(values: Any, name: str) -> Array:
     try:
         found = np.asarray(objects_of(values)[~holes], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        row = next(row for row in np.flatnonzero(~holes) if not _is_number(objects_of(values)[row]))
+        row = next(row for row in np.flatnonzero(~holes) if not is_number(objects_of(values)[row]))
         raise DataError(
-            f"column {name!r} is numeric, and row {row} holds {objects_of(values)[row]!r}: mark it "
-            f"missing, or say types={{{name!r}: 'categorical'}}"
+            f"column {name!r}, row {row}: expected a number; got {objects_of(values)[row]!r}. Mark "
+            f"it missing, or fit with types={{{name!r}: 'categorical'}}"
         ) from error
     codes = np.full(len(holes), np.nan)
     codes[~holes] = found
     return codes
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def codes_of(values: Any, name: str, levels: Sequence[Any]) -> Array:
@@ -101,7 +93,7 @@ def codes_of(values: Any, name: str, levels: Sequence[Any]) -> Array:
     if unseen.any():
         row = int(unseen.argmax())
         raise DataError(
-            f"column {name!r} holds {raw[row]!r} at row {row}, which the fitted table did not: "
-            f"known are {list(levels)[:10]}; mark it missing, or fit again"
+            f"column {name!r}, row {row}: expected one of the fitted table's values, "
+            f"{list(levels)[:10]}; got {raw[row]!r}. Mark it missing, or fit to rows that have it"
         )
     return np.where(holes, np.nan, codes.astype(np.float64))

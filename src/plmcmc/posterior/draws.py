@@ -12,11 +12,17 @@ from numpy.typing import NDArray
 
 from plmcmc import statistics
 from plmcmc.disk import write
+from plmcmc.flows import FileError
+from plmcmc.flows.strict_json import Fields, parsed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[np.floating]
+# What a file of draws holds: tensors, and facts of these types.
+_TENSORS = ("values", "observed", "acceptance")
+_FACTS: dict[str, type] = {"passes": int, "warmup_passes": int, "exact": bool, "method": str}
+_FACTS |= {"seed": int}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,29 +103,40 @@ class Draws:
 
         path = Path(path)
         # safetensors writes memory as it lies: an array in Fortran's order would be scrambled.
-        tensors = {
-            name: np.ascontiguousarray(getattr(self, name))
-            for name in ("values", "observed", "acceptance")
-        }
-        names = ("passes", "warmup_passes", "exact", "method", "seed")
-        facts = {name: getattr(self, name) for name in names}
+        tensors = {name: np.ascontiguousarray(getattr(self, name)) for name in _TENSORS}
+        facts = {name: getattr(self, name) for name in _FACTS}
         content = save(tensors, {"draws": json.dumps(facts)})
         write(path, content)
         return path
 
     @classmethod
     def load(cls, path: str | Path) -> Draws:
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Raises:
+            FileError: naming the file and what is wrong with it.
+        """
         from safetensors import SafetensorError, safe_open
 
         try:
             with safe_open(path, "np") as file:
-                # Files of before it was counted have no warm-up.
-                facts = {"warmup_passes": 0} | json.loads((file.metadata() or {})["draws"])
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            return cls(**tensors, **facts)
-        except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"{path} does not hold draws, or is damaged: {error}") from error
+                noted = Fields(file.metadata(), "its metadata").take("draws", str)
+                tensors = {key: file.get_tensor(key) for key in _TENSORS}
+            facts = Fields(parsed(noted.encode()), "its facts")
+            facts.only(_FACTS)
+            found = cls(**tensors, **{name: facts.take(name, own) for name, own in _FACTS.items()})
+            found._check_shapes()
+            return found
+        except (SafetensorError, LookupError, TypeError, ValueError, RuntimeError) as error:
+            raise FileError(
+                f"{path} does not hold draws, or is damaged: {error}. Take another copy of it, or "
+                f"draw again"
+            ) from error
+
+    def _check_shapes(self) -> None:
+        chains, _, *event = self.values.shape
+        if self.observed.shape != (*event,) or self.acceptance.shape != (chains, event[0]):
+            raise ValueError("values, observed and acceptance are not of one size")
 
     def __repr__(self) -> str:
         """Say what is inside in one line."""

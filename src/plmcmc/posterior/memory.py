@@ -86,10 +86,13 @@ def in_chunks(
         )
 
 
-def wants_memory(error: Exception) -> bool:
-    """Whether an error says that memory ran out."""
+def memory_ran_out(error: BaseException) -> str | None:
+    """Return what was said of memory that ran out; None if the error is of something else."""
+    said = str(error)
     short = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return short or any(sign in str(error) for sign in _SIGNS)
+    if not short and not any(sign in said for sign in _SIGNS):
+        return None
+    return (said.splitlines() or ["MemoryError"])[0][:120]
 
 
 def _tried(work: Callable[[list[Block]], None], blocks: list[Block]) -> str | None:
@@ -97,12 +100,12 @@ def _tried(work: Callable[[list[Block]], None], blocks: list[Block]) -> str | No
     try:
         work(blocks)
     except (RuntimeError, MemoryError) as error:
-        if not wants_memory(error):
+        said = memory_ran_out(error)
+        if said is None:
             raise
-        said = str(error)
     else:
         return None
     # Only here, where the error and with it the tensors that it held are gone.
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    return (said.splitlines() or ["MemoryError"])[0][:120]
+    return said

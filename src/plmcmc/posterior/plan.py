@@ -34,7 +34,7 @@ from plmcmc.flows import BrokenFlow, Captured, Compiled
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.draws import Draws
-from plmcmc.posterior.memory import in_chunks, rows_at_once, wants_memory
+from plmcmc.posterior.memory import in_chunks, memory_ran_out, rows_at_once
 from plmcmc.rng import Block, Streams, rows_of_a_block
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class _Chunk:
                 on_step=lambda done, info: report(done, ""),
             )
         except (RuntimeError, MemoryError) as error:
-            if checkpoint is not None and wants_memory(error) and len(self.blocks) > 1:
+            if checkpoint is not None and memory_ran_out(error) and len(self.blocks) > 1:
                 # Halves of these rows begin anew, and save themselves under names of their own.
                 checkpoint.path.unlink(missing_ok=True)
             raise

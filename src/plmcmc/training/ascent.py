@@ -19,6 +19,8 @@ from plmcmc.flows.compiled import Fused, with_own_code
 from plmcmc.training.shadows import Shadows
 from plmcmc.training.update import update_of
 
+# A batch has too few rows for its sums to be worth two kernels each.
+COMPILER = {"split_reductions": False}
 # Steps that are run before one is captured: by then all that is allocated once is.
 FIRST = 3
 
@@ -61,7 +63,7 @@ class Ascent:
         self._update = update_of(optimizer, **options)
         self._loss_of: Callable[[Tensor], Tensor] = self._loss
         if compiled:
-            self._loss_of = Fused(with_own_code(self._loss), "the loss")
+            self._loss_of = Fused(with_own_code(self._loss), "the loss", options=COMPILER)
         self.replay: Replay | None = None
         # What a replay reads and writes, and how many batches of the first one's shape there were.
         self.batch: Tensor

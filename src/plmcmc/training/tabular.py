@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.optim import AdamW
 
 from plmcmc.data import Regions
@@ -27,6 +28,7 @@ from plmcmc.training.gaussian import Gaussian, precision_of
 from plmcmc.training.moments import moments_of
 from plmcmc.training.references import References
 from plmcmc.training.saved import fill
+from plmcmc.training.team import Team
 from plmcmc.training.validation import WINDOW, Course, Hidden
 
 GRADIENT_CLIP = 10.0
@@ -43,6 +45,7 @@ ADVICE = (
     "training"
 )
 _TRIANGULAR = ("mean", "lower", "log_diagonal")
+ALONE = Team()
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class EMState(NamedTuple):
     """Where training is; the weights live in the flows.
 
     Attributes:
-        position: every chain's, `(rows * chains, members, columns)`.
+        position: every chain's, `(rows * chains, members, columns)`, of this process's rows.
         log_step: log of the angle by which trajectories turn, one for all.
         scores: `(validations, hidden values)`; NaN where not yet done.
         update: updates done.
@@ -114,6 +117,7 @@ class TableEM:
         settings: how to train.
         hidden: values to score after each round; without any, training runs to its end.
         round_length: updates of a round.
+        team: processes that train together; each has chains of its own share of the rows.
     """
 
     def __init__(
@@ -125,13 +129,19 @@ class TableEM:
         *,
         hidden: Hidden | None = None,
         round_length: int = 50,
+        team: Team = ALONE,
     ) -> None:
         self.flow, self.settings, self.round_length = flow, settings, round_length
+        self.team = team
         # Nobody wants slopes of what is not trained: chains would carry them along.
         copies = (copy.deepcopy(flow).requires_grad_(False) for _ in range(3))
         self.first, self.averaged, self.best = copies
         self.references = References(gaussian, regions, flow.mean)
         self.rows, columns = regions.low.shape
+        if self.rows < team.size:
+            raise ValueError(
+                f"expected a row for each of {team.size} processes; got {self.rows}: start fewer"
+            )
         self.chains = settings.chains_per_row(self.rows)
         self.hidden = hidden if hidden is not None and len(hidden.rows) else None
         self.optimizer = AdamW(self._groups(), weight_decay=settings.weight_decay, fused=True)
@@ -139,6 +149,12 @@ class TableEM:
         residual = precision_of(gaussian.covariance).diagonal().rsqrt()
         width = settings.smoothing * self.rows ** (-1 / (columns + 4))
         self.noise = (width * residual).to(flow.mean)
+        self._loss = team.averaging(_Loss(flow))
+
+    @property
+    def own(self) -> range:
+        """The rows whose chains are this process's."""
+        return self.team.share(self.rows)
 
     @property
     def rounds(self) -> int:
@@ -149,14 +165,17 @@ class TableEM:
         """Return chains drawn from the Gaussian, and its scores."""
         members, columns = self.flow.members, self.flow.features
         like = self.references.low.new_empty(self.rows * self.chains * members, columns)
+        # All of them, whoever's they are: so they are the same for any team.
         position = streams.normal(like).reshape(-1, members, columns)
         log_step = torch.tensor(FIRST_STEP, dtype=torch.float64, device=like.device).log()
         values = 0 if self.hidden is None else len(self.hidden.rows)
         scores = torch.full((1 + self.rounds, values), torch.nan, dtype=torch.float64)
-        state = EMState(position, log_step, scores, torch.zeros((), dtype=torch.int64))
+        updates = torch.zeros((), dtype=torch.int64)
+        state = self.shared_out(EMState(position, log_step, scores, updates))
         if self.hidden is not None:
             # As often as later scores are averaged over: what training is worth is measured by it.
-            many = [self._scored(state, streams.generators[0]) for _ in range(WINDOW)]
+            source = self.team.source(streams.generators[0])
+            many = [self._scored(state, source) for _ in range(WINDOW)]
             scores[0] = torch.stack(many).mean(0)
         return state
 
@@ -165,7 +184,8 @@ class TableEM:
         first = int(state.update)
         last = min(first + self.round_length, self.settings.updates)
         where = f"updates {first + 1} to {last}"
-        work = partial(self._round, state, streams.generators[0], first, last)
+        source = self.team.source(streams.generators[0])
+        work = partial(self._round, state, source, first, last)
         return self.steady.run(where, work, state.position)
 
     def _round(
@@ -178,10 +198,21 @@ class TableEM:
             losses.append(self._maximise(scores, source))
             rates.append(accepted)
             self._average(update)
-        loss, rate = (float(torch.stack(numbers).mean()) for numbers in (losses, rates))
+        means = (self.team.mean(torch.stack(numbers).mean()) for numbers in (losses, rates))
+        loss, rate = map(float, means)
         self.steady.check(loss, self.flow.features)
         state = state._replace(update=torch.tensor(last))
         return state, EMInfo(loss, rate, self._validate(state, source))
+
+    def gathered(self, state: EMState) -> EMState:
+        """Return the state of all rows: all of a team must ask for it."""
+        sizes = [self.chains * len(self.team.share(self.rows, k)) for k in range(self.team.size)]
+        return state._replace(position=self.team.gathered(state.position, sizes))
+
+    def shared_out(self, state: EMState) -> EMState:
+        """Return this process's part of a state of all rows."""
+        own = slice(self.own.start * self.chains, self.own.stop * self.chains)
+        return state._replace(position=state.position[own].clone())
 
     def over(self, state: EMState) -> bool:
         """Whether more training would do harm."""
@@ -213,14 +244,14 @@ class TableEM:
 
     def _expect(self, state: EMState, source: Generator) -> tuple[EMState, Tensor, Tensor]:
         """Move some chains of every member a few steps; return where they are."""
-        members, batch = self.flow.members, self.settings.batch
+        members, batch = self.flow.members, -(-self.settings.batch // self.team.size)
         where = state.position.device
         picked = torch.randint(
             len(state.position), (batch, members), generator=source, device=where
         )
         places = (picked, torch.arange(members, device=where))
         streams = Streams([source], [batch * members])
-        reference = self.references.of((picked // self.chains).flatten())
+        reference = self.references.of(self.own.start + (picked // self.chains).flatten())
         target = TableTarget(self.averaged, reference)
         steps = state.log_step.exp().expand(batch * members)
         kernel = table_moves(target, steps, self.settings.turns)
@@ -228,7 +259,7 @@ class TableEM:
             now = differentiated(target, state.position[places].flatten(0, 1))
             now, info = kernel.step(now, streams)
             state.position[places] = now.position.reshape(batch, members, -1)
-        accepted = info.log_ratio.clamp(max=0).exp().mean()
+        accepted = self.team.mean(info.log_ratio.clamp(max=0).exp().mean())
         log_step = (state.log_step + GAIN * (accepted - ACCEPTANCE)).clamp(max=0.0)
         return state._replace(log_step=log_step), now.completion, accepted
 
@@ -249,23 +280,35 @@ class TableEM:
     def _scored(self, state: EMState, source: Generator) -> Tensor:
         """Move the chains of rows with hidden values, and score what they hold."""
         assert self.hidden is not None
-        rows = torch.as_tensor(self.hidden.rows, device=state.position.device)
-        members, columns = self.flow.members, self.flow.features
+        rows, members = self.hidden.rows, self.flow.members
         chains = min(self.chains, max(1, VALIDATED // (len(rows) * members)))
+        ends = [self.team.share(self.rows, rank).stop for rank in range(self.team.size)]
+        sizes = np.diff(np.searchsorted(rows, ends), prepend=0)
+        mine = rows[np.isin(rows, self.own)]
+        found = self._moved(state, torch.as_tensor(mine, device=self.noise.device), chains, source)
+        found = self.team.gathered(found, [chains * members * int(size) for size in sizes])
+        return torch.as_tensor(self.hidden.scores(found.double().cpu().numpy()))
+
+    def _moved(self, state: EMState, rows: Tensor, chains: int, source: Generator) -> Tensor:
+        """Move the first chains of these rows, and return their scores."""
+        members, columns = self.flow.members, self.flow.features
+        if not len(rows):
+            return self.noise.new_empty(0, columns)
         target = TableTarget(self.averaged, self.references.of(rows))
         kernel = table_moves(target, state.log_step.exp().expand(len(rows)), self.settings.turns)
-        places = (rows[:, None] * self.chains + torch.arange(chains, device=rows.device)).flatten()
+        first = (rows[:, None] - self.own.start) * self.chains
+        places = (first + torch.arange(chains, device=rows.device)).flatten()
         with torch.no_grad():
             now = differentiated(target, state.position[places].reshape(-1, columns))
             now, _ = kernel.step(now, Streams([source], [len(now.position)]))
             state.position[places] = now.position.reshape(-1, members, columns)
-        return torch.as_tensor(self.hidden.scores(now.completion.double().cpu().numpy()))
+        return now.completion
 
     def _maximise(self, scores: Tensor, source: Generator) -> Tensor:
         noise = torch.empty_like(scores).normal_(generator=source)
         with torch.enable_grad():
             # Members share nothing, and their losses are added up.
-            loss = -log_prob(self.flow, scores + self.noise * noise).mean() * self.flow.members
+            loss = self._loss(scores + self.noise * noise) * self.flow.members
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self.flow.parameters(), GRADIENT_CLIP)
@@ -292,6 +335,18 @@ class TableEM:
     def _set_rate(self, share: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = share * group["full"] * float(self.steady.share)
+
+
+class _Loss(nn.Module):
+    """Minus the mean log-likelihood, as a module: so slopes are averaged over a team."""
+
+    def __init__(self, flow: TabularFlow) -> None:
+        super().__init__()
+        self.flow = flow
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Return the loss of some scores."""
+        return -log_prob(self.flow, scores).mean()
 
 
 def _half_and_half(flow: TabularFlow, other: TabularFlow) -> TabularFlow:

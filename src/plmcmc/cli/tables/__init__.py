@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from plmcmc.cli.tables.excel import ExcelTable, read_excel
+from plmcmc.cli.tables.kinds import listed
 from plmcmc.cli.tables.parquet import ParquetTable, check_types, read_parquet
 from plmcmc.cli.tables.text import TextTable, read_text
 from plmcmc.disk import write_all
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".xlsx")
 
-Table = TextTable | ParquetTable
+Table = TextTable | ParquetTable | ExcelTable
 
 
 def suffix_of(path: Path) -> str:
     """Return the suffix that says what a file is: `.csv`, `.csv.gz`, `.tsv`, ..."""
     found = next((s for s in SUFFIXES if path.name.lower().endswith(s)), None)
     if found is None:
-        raise ValueError(f"{path}: expected a file named {', '.join('*' + s for s in SUFFIXES)}")
+        known = ", ".join("*" + suffix for suffix in SUFFIXES)
+        raise ValueError(f"{path}: expected a file named {known}. Rename or convert it")
     return path.name[-len(found) :]
 
 
 def form_of(path: Path) -> str:
-    """Return `.csv`, `.tsv` or `.parquet`, compressed or not."""
+    """Return `.csv`, `.tsv`, `.parquet` or `.xlsx`, compressed or not."""
     return suffix_of(path).lower().removesuffix(".gz")
 
 
@@ -37,15 +41,29 @@ def read_table(path: Path, na_values: Iterable[str] = ()) -> Table:
         OSError: if there is no such file.
     """
     form = form_of(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: expected a file with a table, and there is none")
+    check_readable(path)
     if form == ".parquet":
         table = read_parquet(path, na_values)
+    elif form == ".xlsx":
+        table = read_excel(path, na_values)
     else:
         table = read_text(path, SEPARATORS[form], na_values)
     if table.rows == 0:
-        raise ValueError(f"{path}: expected rows of data; there are names of columns only")
+        raise ValueError(
+            f"{path}: expected rows of data; there are names of columns only. Add rows, or choose "
+            f"another file"
+        )
     return table
+
+
+def check_readable(path: Path) -> None:
+    """Refuse what is no file, or may not be read."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: expected a file; this is a directory. Name a file in it")
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: expected a file; there is none. Correct the name")
+    if not os.access(path, os.R_OK):
+        raise PermissionError(f"{path}: expected a file that may be read. Change its permissions")
 
 
 def read_tables(paths: Sequence[Path], na_values: Sequence[str]) -> list[Table]:
@@ -55,7 +73,8 @@ def read_tables(paths: Sequence[Path], na_values: Sequence[str]) -> list[Table]:
     for table in tables[1:]:
         if type(table) is not type(first):
             raise ValueError(
-                f"{first.path} and {table.path}: expected all Parquet, or all text; convert one"
+                f"{first.path} and {table.path}: expected files all of text, all of Parquet or all "
+                f"of Excel. Convert one"
             )
         check_same(first.path, first.names, table.path, table.names)
         if isinstance(table, ParquetTable) and isinstance(first, ParquetTable):
@@ -76,8 +95,8 @@ def check_same(
     extra = [name for name in names if name not in wanted]
     if missing or (extra and not more):
         raise ValueError(
-            f"{path}: expected the columns of {wanted_by}; missing are {missing}, not known "
-            f"{extra}. Rename, add or remove columns"
+            f"{path}: expected the columns of {wanted_by}; missing are {listed(missing)}, not "
+            f"known {listed(extra)}. Rename, add or remove columns"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 
-from plmcmc.cli.tables import Table, check_same
-from plmcmc.cli.tables.kinds import NUMBER, Kinds
+from plmcmc.cli.tables import Table, check_readable, check_same
+from plmcmc.cli.tables.kinds import NUMBER, Kinds, listed
 from plmcmc.cli.tables.parquet import ParquetTable
-from plmcmc.cli.tables.text import TextTable
+from plmcmc.cli.tables.words import Words
 from plmcmc.data.schema import KINDS
 from plmcmc.imputation import FlowImputer
-from plmcmc.imputation.kinds import DISTINCT, MANY
+from plmcmc.imputation.kinds import DISTINCT, MANY, MOST_LEVELS
 
 # As spreadsheets write them; others are read by the standard library.
 DATE = re.compile(r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}([ T]\d{1,2}:.*)?")
@@ -28,6 +28,7 @@ FREE_TEXT = 50
 WHOLE = re.compile(r"[+-]?\d+")
 # So pandas writes whole numbers of a column with holes.
 WHOLE_AS_FLOAT = re.compile(r"[+-]?\d+\.0*")
+COMMA = re.compile(r"[+-]?\d+,\d+")
 # 007 is a code: as a number it would be 7.
 CODE = re.compile(r"[+-]?0\d+")
 
@@ -57,7 +58,10 @@ def plan_of_tables(tables: Sequence[Table], arguments: Namespace) -> Plan:
     for option, named in (("--exclude", arguments.exclude), ("--types", types)):
         unknown = [name for name in named if name not in names]
         if unknown:
-            raise ValueError(f"{option} names columns {unknown}; the table has {names}")
+            raise ValueError(
+                f"{option}: expected columns of the table, {listed(names)}; got {listed(unknown)}. "
+                f"Correct them"
+            )
     kinds, passed, levels = {}, {}, {}
     for name in names:
         empty = all(table.holes(name) == table.rows for table in tables)
@@ -100,11 +104,10 @@ def check_levels(known: Kinds, table: Table, frame: pd.DataFrame) -> None:
         unseen = ~(frame[name].isin(levels) | frame[name].isna()).to_numpy()
         if unseen.any():
             row = int(unseen.argmax())
-            listed = ", ".join(map(repr, levels[:10])) + ", ..." * (len(levels) > 10)
             raise ValueError(
                 f"{table.path}, {table.place(row)}, column {name!r}: expected one of the model's "
-                f"values, {listed}; got {frame[name].iloc[row]!r}. Correct it, mark it missing "
-                f"with --na-values, or fit a model to rows that have it"
+                f"values, {listed(levels)}; got {frame[name].iloc[row]!r}. Correct it, mark it "
+                f"missing with --na-values, or fit a model to rows that have it"
             )
 
 
@@ -120,29 +123,42 @@ def _types(path: str | None) -> dict[str, str]:
     """Read kinds of columns by name."""
     if path is None:
         return {}
+    check_readable(Path(path))
     try:
         types = json.loads(Path(path).read_text())
     except ValueError as error:
-        raise ValueError(f"{path}: expected JSON, which this is not: {error}") from None
+        raise ValueError(
+            f'{path}: expected JSON, such as {{"age": "integer"}}; it cannot be read: {error}. '
+            f"Correct it"
+        ) from None
     if not hasattr(types, "items"):
-        raise ValueError(f'{path}: expected kinds by column, such as {{"age": "integer"}}')
+        raise ValueError(
+            f'{path}: expected kinds by column, such as {{"age": "integer"}}; got '
+            f"{type(types).__name__}. Write one object"
+        )
     for name, kind in types.items():
         if kind not in KINDS:
             raise ValueError(
-                f"{path}: the kind of {name!r} must be one of {', '.join(KINDS)}; got {kind!r}"
+                f"{path}: expected the kind of {name!r} to be one of {', '.join(KINDS)}; got "
+                f"{kind!r}. Choose one"
             )
     return types
 
 
 def _decided(tables: Sequence[Table], name: str) -> str | PassThrough:
-    texts = [table for table in tables if isinstance(table, TextTable)]
+    texts = _worded(tables)
     if texts:
         return _decided_text(texts, name)
     return _decided_stored([table for table in tables if isinstance(table, ParquetTable)], name)
 
 
-def _decided_text(tables: Sequence[TextTable], name: str) -> str | PassThrough:
-    columns = [table.words(name) for table in tables]
+def _worded(tables: Sequence[Table]) -> list[Words]:
+    """Return the words of tables that have them."""
+    return [table.words for table in tables if not isinstance(table, ParquetTable)]
+
+
+def _decided_text(tables: Sequence[Words], name: str) -> str | PassThrough:
+    columns = [table.of(name) for table in tables]
     words = [word.strip() for column in columns for word in column if word is not None]
     numbers = [NUMBER.fullmatch(word) is not None for word in words]
     if any(CODE.fullmatch(word) for word in words):
@@ -150,6 +166,9 @@ def _decided_text(tables: Sequence[TextTable], name: str) -> str | PassThrough:
     if not all(numbers):
         if sum(numbers) >= MOSTLY * len(words):
             _refuse_text(tables, name)
+        commas = [COMMA.fullmatch(word) is not None for word in words]
+        if any(commas) and sum(numbers) + sum(commas) >= MOSTLY * len(words):
+            _refuse_commas(tables, name)
         return _decided_words(columns)
     if all(WHOLE.fullmatch(word) for word in words):
         return PassThrough("identifier") if _distinct(columns) else "integer"
@@ -173,7 +192,10 @@ def _decided_stored(tables: Sequence[ParquetTable], name: str) -> str | PassThro
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _decided_words(lists)
     if pa.types.is_dictionary(kind) and _plain(kind.value_type):
-        return "ordinal" if kind.ordered else "categorical"
+        if kind.ordered:
+            return "ordinal"
+        distinct = len(set().union(*(column.dropna() for column in columns)))
+        return "categorical" if distinct <= MOST_LEVELS else _too_many(distinct)
     return PassThrough(f"of type {kind}")
 
 
@@ -194,19 +216,39 @@ def _decided_words(columns: Sequence[Sequence[str | None]]) -> str | PassThrough
         return PassThrough("free text")
     if len(words) >= MANY and distinct > DISTINCT * len(words):
         return PassThrough("free text")
-    return "categorical"
+    return "categorical" if distinct <= MOST_LEVELS else _too_many(distinct)
 
 
-def _refuse_text(tables: Sequence[TextTable], name: str) -> None:
+def _too_many(distinct: int) -> PassThrough:
+    return PassThrough(f"{distinct} different values, of which at most {MOST_LEVELS} are learned")
+
+
+def _refuse_text(tables: Sequence[Words], name: str) -> None:
     """Say where the few words are that keep a column from being numbers."""
-    for table in tables:
-        for row, word in enumerate(table.words(name)):
-            if word is not None and not NUMBER.fullmatch(word.strip()):
-                raise ValueError(
-                    f"{table.path}, {table.place(row)}, column {name!r}: expected a number, as "
-                    f"nearly everywhere in this column; got {word!r}. Correct it, mark it missing "
-                    f"with --na-values, or say with --types that the column is categorical"
-                )
+    at, word = _first(tables, name, lambda word: not NUMBER.fullmatch(word))
+    raise ValueError(
+        f"{at}: expected a number, as nearly everywhere in this column; got {word!r}. Correct it, "
+        f"mark it missing with --na-values, or say with --types that the column is categorical"
+    )
+
+
+def _refuse_commas(tables: Sequence[Words], name: str) -> None:
+    """Say where a number has a comma: taken as a word, it would be told apart, not measured."""
+    at, word = _first(tables, name, lambda word: COMMA.fullmatch(word) is not None)
+    raise ValueError(
+        f"{at}: expected numbers with a decimal point and no commas; got {word!r}. Write them so, "
+        f"or say with --types that the column is categorical"
+    )
+
+
+def _first(tables: Sequence[Words], name: str, found: Callable[[str], bool]) -> tuple[str, str]:
+    """Return where the first word stands of which something is true, and the word."""
+    return next(
+        (f"{table.path}, {table.place(row)}, column {name!r}", word)
+        for table in tables
+        for row, word in enumerate(table.of(name))
+        if word is not None and found(word.strip())
+    )
 
 
 def _distinct(columns: Sequence[Sequence[Any]]) -> bool:
@@ -215,6 +257,9 @@ def _distinct(columns: Sequence[Sequence[Any]]) -> bool:
 
 
 def _is_date(word: str) -> bool:
+    # Whatever has no digit first is no date, and most words have none.
+    if not word.strip()[:1].isdigit():
+        return False
     if DATE.fullmatch(word.strip()):
         return True
     try:
@@ -226,10 +271,10 @@ def _is_date(word: str) -> bool:
 
 def _numbered_levels(tables: Sequence[Table], name: str, kind: str) -> list[float] | None:
     """Return levels of an ordinal column that are numbers: as text, 10 would come before 2."""
-    texts = [table for table in tables if isinstance(table, TextTable)]
+    texts = _worded(tables)
     if kind != "ordinal" or not texts:
         return None
-    words = {word.strip() for table in texts for word in table.words(name) if word is not None}
+    words = {word.strip() for table in texts for word in table.of(name) if word is not None}
     if not all(map(NUMBER.fullmatch, words)):
         return None
     return sorted(map(float, words))

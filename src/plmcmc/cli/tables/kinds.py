@@ -40,9 +40,16 @@ def check_names(path: Path, names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(
-            f"{path}: expected columns with names of their own; these occur twice: {twice}. Rename "
-            f"them"
+            f"{path}: expected columns with names of their own; these occur twice: "
+            f"{listed(twice)}. Rename them"
         )
+
+
+def listed(values: Sequence[Any], most: int = 10) -> str:
+    """Return values as a message shows them: the first few, or that there are none."""
+    if not values:
+        return "none"
+    return ", ".join(map(repr, values[:most])) + ", ..." * (len(values) > most)
 
 
 def numbers_of(markers: Iterable[str]) -> frozenset[float]:

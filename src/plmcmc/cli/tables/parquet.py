@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from plmcmc.cli.tables.kinds import Flag, Kinds, check_names, numbers_of
+from plmcmc.imputation.reading import LARGEST
 
 # What a column of Parquet must be stored as to hold a kind; other kinds fit anywhere.
 STORED: dict[str, tuple[Callable[[Any], bool], ...]] = {
-    "continuous": (pa.types.is_floating,),
-    "integer": (pa.types.is_integer, pa.types.is_floating),
-    "boolean": (pa.types.is_boolean,),
+    "continuous": (pa.types.is_floating, pa.types.is_null),
+    "integer": (pa.types.is_integer, pa.types.is_floating, pa.types.is_null),
+    "boolean": (pa.types.is_boolean, pa.types.is_null),
 }
 _NULLABLE = {
     getattr(pa, name.lower())(): getattr(pd, name + "Dtype")()
@@ -79,7 +80,7 @@ class ParquetTable:
         """Return these columns.
 
         Raises:
-            ValueError: naming a column whose type cannot hold its kind, or an infinite value.
+            ValueError: naming a column whose type cannot hold its kind, or a number that is not.
         """
         for name, kind in known.kinds.items():
             stored = self.table.schema.field(name).type
@@ -89,7 +90,7 @@ class ParquetTable:
                     f"{stored}. Convert the column, or say with --types what it is"
                 )
             if kind in ("continuous", "integer"):
-                self._check_finite(name)
+                self._check_numbers(name, kind)
         return pd.DataFrame({name: self.series(name) for name in known.kinds})
 
     def filled(self, known: Kinds, frame: pd.DataFrame, flag: Flag | None = None) -> bytes:
@@ -105,20 +106,27 @@ class ParquetTable:
             if self.holes(name):
                 place = table.column_names.index(name)
                 field = table.schema.field(place)
-                table = table.set_column(place, field, _stored(frame[name].array, field.type))
+                found = _stored(frame[name].array, field.type)
+                table = table.set_column(place, field.with_type(found.type), found)
         if flag is not None:
             table = table.append_column(flag.name, pa.array(flag.rows, pa.bool_()))
         buffer = io.BytesIO()
         pq.write_table(table, buffer)
         return buffer.getvalue()
 
-    def _check_finite(self, name: str) -> None:
+    def _check_numbers(self, name: str, kind: str) -> None:
         values = self.series(name).to_numpy(dtype=np.float64, na_value=np.nan)
-        infinite = np.isinf(values)
-        if infinite.any():
-            row = int(infinite.argmax())
+        bad = {
+            "a finite number": np.isinf(values),
+            f"a number up to {LARGEST:g}": np.abs(values) > LARGEST,
+            "an integer": (kind == "integer") & ~np.isnan(values) & (values != np.round(values)),
+        }
+        for expected, found in bad.items():
+            if not found.any():
+                continue
+            row = int(found.argmax())
             raise ValueError(
-                f"{self.path}, {self.place(row)}, column {name!r}: expected a finite number; got "
+                f"{self.path}, {self.place(row)}, column {name!r}: expected {expected}; got "
                 f"{values[row]}. Correct it, or leave it empty"
             )
 
@@ -130,12 +138,18 @@ def read_parquet(path: Path, na_values: Iterable[str] = ()) -> ParquetTable:
         ValueError: if it is none.
     """
     if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty: expected a table")
+        raise ValueError(
+            f"{path}: expected a Parquet file; it is empty. Choose another, or write it again"
+        )
     try:
         # Not read_table, which would make columns of the names of directories.
         table = pq.ParquetFile(path).read()
-    except pa.ArrowException as error:
-        raise ValueError(f"{path}: expected a Parquet file, which this is not: {error}") from None
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"{path}: expected a Parquet file, and whole; it cannot be read: {reason} Write it "
+            f"again"
+        ) from None
     check_names(path, table.column_names)
     return ParquetTable(path, table, frozenset(na_values))
 
@@ -153,6 +167,9 @@ def check_types(first: ParquetTable, other: ParquetTable) -> None:
 
 def _stored(values: Any, kind: Any) -> Any:
     found = pa.array(values, from_pandas=True)
+    if pa.types.is_null(kind):
+        # A file without a single value had no type to keep.
+        return found
     if pa.types.is_dictionary(kind):
         # No cast leads from one width of codes to another.
         codes = found.indices.cast(kind.index_type)

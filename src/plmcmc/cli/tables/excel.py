@@ -1,0 +1,247 @@
+"""Excel files: the first sheet is read, and written with nothing but its holes changed.
+
+openpyxl reads; it comes with `pip install 'plmcmc[excel]'`.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, time
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from plmcmc.cli.tables.kinds import Flag, Kinds, check_names
+from plmcmc.cli.tables.words import Words, markers_of, reader_of
+from plmcmc.cli.tables.workbook import Sheet, letters_of, repacked, sheet_path
+
+
+@dataclass(frozen=True)
+class ExcelTable:
+    """The table on the first sheet of an Excel file.
+
+    Attributes:
+        path: where it was read.
+        content: the file's bytes.
+        head: the row with the names.
+        columns: where columns are, by name, from 1.
+        lines: where rows are; blank ones are left out.
+        cells: columns of values as openpyxl reads them, by name.
+        words: the cells as words.
+    """
+
+    path: Path
+    content: bytes
+    head: int
+    columns: dict[str, int]
+    lines: list[int]
+    cells: dict[str, list[Any]]
+    words: Words
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return list(self.columns)
+
+    @property
+    def rows(self) -> int:
+        """How many rows of data there are."""
+        return len(self.lines)
+
+    def holes(self, name: str) -> int:
+        """Return how many cells of a column are missing."""
+        return self.words.holes(name)
+
+    def missing(self, name: str) -> NDArray[np.bool_]:
+        """Return which cells of a column are missing."""
+        return self.words.missing(name)
+
+    def place(self, row: int) -> str:
+        """Return where a row is, in words."""
+        return self.words.place(row)
+
+    def frame(self, known: Kinds) -> pd.DataFrame:
+        """Return these columns with their values, or name what is not of its kind."""
+        return self.words.frame(known)
+
+    def filled(self, known: Kinds, frame: pd.DataFrame, flag: Flag | None = None) -> bytes:
+        """Return the file with values of a frame at the holes of these columns.
+
+        Args:
+            known: the columns.
+            frame: their values.
+            flag: a last column to add.
+        """
+        new: dict[tuple[int, int], Any] = {}
+        for name, kind in known.kinds.items():
+            holes = np.flatnonzero(self.missing(name))
+            if len(holes):
+                store = self._storing(name, kind, known.levels.get(name))
+                found = frame[name].tolist()
+                new |= {(self.lines[r], self.columns[name]): store(found[r]) for r in holes}
+        if flag is not None:
+            place = max(self.columns.values()) + 1
+            new[self.head, place] = flag.name
+            new |= {(self.lines[r], place): bool(told) for r, told in enumerate(flag.rows)}
+        with zipfile.ZipFile(io.BytesIO(self.content)) as package:
+            path = sheet_path(package)
+            return repacked(package, path, Sheet(package.read(path)).replaced(new))
+
+    def _storing(self, name: str, kind: str, levels: Sequence[Any] | None) -> Callable[[Any], Any]:
+        """Return what turns a value into a cell's, as the column has it: 3, not "3"."""
+        if kind == "continuous":
+            return float
+        if kind == "integer":
+            return round
+        values = self.words.values(name, reader_of(kind, levels))
+        stored = dict(zip(reversed(values), reversed(self.cells[name]), strict=True))
+
+        def store(value: Any) -> Any:
+            found = stored.get(value, value)
+            return _word(found) if isinstance(found, date | time) else found
+
+        return store
+
+
+class _Grid(NamedTuple):
+    """Cells of a sheet that hold something, by row and column, and the XML they come from."""
+
+    values: dict[int, dict[int, Any]]
+    errors: dict[tuple[int, int], str]
+    sheet: Sheet
+
+
+def read_excel(path: Path, na_values: Iterable[str] = ()) -> ExcelTable:
+    """Read the first sheet of an Excel file; `na_values` mark holes beside `MARKERS`.
+
+    Raises:
+        ValueError: naming the cell where it is no table, or saying that openpyxl is needed.
+    """
+    content = path.read_bytes()
+    grid = _grid(path, content)
+    lines = sorted(grid.values)
+    if not lines:
+        raise ValueError(
+            f"{path}: expected names of columns, and rows of data; the first sheet is empty. Put "
+            f"the table on the first sheet"
+        )
+    head = lines.pop(0)
+    names = _names(path, head, grid.values[head])
+    _check_beside(path, names, {line: grid.values[line] for line in lines})
+    cells = {name: [grid.values[line].get(c) for line in lines] for name, c in names.items()}
+    words = Words(
+        path,
+        {name: [_word(value) for value in column] for name, column in cells.items()},
+        markers_of(na_values),
+        lambda row: f"row {lines[row]}",
+    )
+    table = ExcelTable(path, content, head, names, lines, cells, words)
+    _check_cells(table, grid)
+    return table
+
+
+def _grid(path: Path, content: bytes) -> _Grid:
+    try:
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ImportError:
+        raise ValueError(
+            f"{path}: expected openpyxl, which reads Excel files; it is not installed. Run pip "
+            f"install 'plmcmc[excel]', or save the table as CSV"
+        ) from None
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as package:
+            sheet = Sheet(package.read(sheet_path(package)))
+        with warnings.catch_warnings():
+            # On what it would not write again; it does not write.
+            warnings.simplefilter("ignore")
+            book = load_workbook(io.BytesIO(content), data_only=True)
+    except (
+        zipfile.BadZipFile,
+        InvalidFileException,
+        ElementTree.ParseError,
+        expat.ExpatError,
+        KeyError,
+        StopIteration,
+        ValueError,
+    ) as error:
+        raise ValueError(
+            f"{path}: expected an Excel workbook, which this is not: {error}. Save it as .xlsx, "
+            f"without a password"
+        ) from None
+    values, errors = {}, {}
+    for line in book.worksheets[0].iter_rows():
+        for cell in line:
+            if cell.value is not None and _word(cell.value).strip():
+                values.setdefault(cell.row, {})[cell.column] = cell.value
+                if cell.data_type == "e":
+                    errors[cell.row, cell.column] = cell.value
+    return _Grid(values, errors, sheet)
+
+
+def _names(path: Path, head: int, cells: Mapping[int, Any]) -> dict[str, int]:
+    """Return where columns are by their names, which stand side by side."""
+    for column in range(min(cells), max(cells) + 1):
+        if column not in cells:
+            raise ValueError(
+                f"{path}, cell {letters_of(column)}{head}: expected the name of a column, as "
+                f"beside it; it is empty. Name the column, or delete what stands above the table"
+            )
+    names = [_word(cells[column]) for column in sorted(cells)]
+    check_names(path, names)
+    return dict(zip(names, sorted(cells), strict=True))
+
+
+def _check_beside(
+    path: Path, names: Mapping[str, int], rows: Mapping[int, Mapping[int, Any]]
+) -> None:
+    """Refuse what stands beside the table."""
+    for line, cells in rows.items():
+        beside = [column for column in cells if column not in names.values()]
+        if beside:
+            raise ValueError(
+                f"{path}, cell {letters_of(beside[0])}{line}: expected nothing in a column without "
+                f"a name; got {cells[beside[0]]!r}. Name the column, or move it to another sheet"
+            )
+
+
+def _check_cells(table: ExcelTable, grid: _Grid) -> None:
+    """Refuse errors, formulas without a value, and merged cells: none says what it holds."""
+    for reference in grid.sheet.merged:
+        raise ValueError(
+            f"{table.path}, cells {reference}: expected cells of their own; these are merged. "
+            f"Unmerge them"
+        )
+    for name, column in table.columns.items():
+        for row, hole in enumerate(table.missing(name)):
+            line = table.lines[row]
+            at = f"{table.path}, cell {letters_of(column)}{line}, column {name!r}"
+            own = grid.sheet.cells.get(line, {}).get(column)
+            if hole and own is not None and own.formula:
+                raise ValueError(
+                    f"{at}: expected a value; got a formula without one. Let Excel calculate and "
+                    f"save it, or replace it by a value"
+                )
+            if not hole and (line, column) in grid.errors:
+                raise ValueError(
+                    f"{at}: expected a value; got {grid.errors[line, column]!r}. Correct it, or "
+                    f"mark it missing with --na-values"
+                )
+
+
+def _word(value: Any) -> str:
+    """Return a cell's value as a CSV file would have it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return value.isoformat() if isinstance(value, date | time) else str(value)
