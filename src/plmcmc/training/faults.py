@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from plmcmc.training.moments import moments_of
-
 Found = TypeVar("Found")
 # What is left of the steps after each fault, and after how many in a row there is an error.
 SMALLER, MOST = 0.5, 5
@@ -55,6 +53,8 @@ class Steady:
         self.optimizer, self.modules, self.rate, self.advice = optimizer, modules, rate, advice
         self.share = torch.ones((), dtype=torch.float64)
         self.loss = torch.full((), torch.nan, dtype=torch.float64)
+        self.states: list[Tensor] = []
+        self.good: list[Tensor] = []
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what a checkpoint needs."""
@@ -71,10 +71,9 @@ class Steady:
         Raises:
             TrainingError: if it goes astray again and again.
         """
-        states = [own for module in self.modules for own in module.state_dict().values()]
-        good = [(own, own.clone()) for own in (*states, *others)]
-        # What an optimizer remembers begins at zero: before its first step there is nothing.
-        moments = [own.clone() for own in self._moments()] if self.optimizer.state else None
+        self.states = [own for module in self.modules for own in module.state_dict().values()]
+        own = [*self.states, *others, *self._moments()]
+        self._keep(own)
         faults = 0
         while True:
             try:
@@ -85,7 +84,7 @@ class Steady:
                     raise TrainingError(
                         f"{problem} in {where}, {MOST} times in a row: {self.advice}"
                     ) from problem
-                self._go_back(good, moments)
+                self._go_back(own)
                 self.share *= SMALLER
                 _warn(f"{problem} in {where}", self.rate * float(self.share))
 
@@ -102,26 +101,33 @@ class Steady:
         if loss > before + LEAP * (abs(before) + values):
             raise Astray(f"the loss leapt from {before:.3g} to {loss:.3g}")
         # A loss is a step older than the weights.
-        if not bool(get_total_norm(self._weights()).isfinite()):
+        weights = [own for own in self.states if own.is_floating_point()]
+        if not bool(get_total_norm(weights).isfinite()):
             raise Astray("weights are NaN or infinite")
         self.loss.fill_(loss)
 
-    def _weights(self) -> list[Tensor]:
-        states = [own for module in self.modules for own in module.state_dict().values()]
-        return [own for own in states if own.is_floating_point()]
-
     def _moments(self) -> list[Tensor]:
-        return list(moments_of(self.optimizer).values())
+        """What the optimizer remembers by now: nothing before its first step."""
+        states = self.optimizer.state.values()
+        return [own for state in states for own in state.values() if isinstance(own, Tensor)]
 
-    def _go_back(
-        self, good: Sequence[tuple[Tensor, Tensor]], moments: Sequence[Tensor] | None
-    ) -> None:
+    def _keep(self, own: list[Tensor]) -> None:
+        """Copy what is good; into the same memory, stretch after stretch."""
+        if [part.shape for part in own] != [part.shape for part in self.good]:
+            self.good = [torch.empty_like(part) for part in own]
+        for good, part in zip(self.good, own, strict=True):
+            good.copy_(part)
+
+    @torch.no_grad()
+    def _go_back(self, own: list[Tensor]) -> None:
         """Put everything back in place: a captured step reads it there."""
-        with torch.no_grad():
-            for own, saved in good:
-                own.copy_(saved)
-            for place, own in enumerate(self._moments()):
-                own.zero_() if moments is None else own.copy_(moments[place])
+        for good, part in zip(self.good, own, strict=True):
+            part.copy_(good)
+        before = {id(part) for part in own}
+        for moment in self._moments():
+            # What an optimizer remembers begins at zero.
+            if id(moment) not in before:
+                moment.zero_()
         for module in self.modules:
             # It finds again what hangs on its weights, as when one is loaded.
             module.load_state_dict(module.state_dict())
