@@ -14,7 +14,7 @@ from toy_tables import TINY
 # The same examples each time, and few; a campaign draws others, and many.
 ALWAYS = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 settings.register_profile("ci", max_examples=4, derandomize=True, phases=[Phase.generate], **ALWAYS)
-settings.register_profile("campaign", max_examples=400, **ALWAYS)
+settings.register_profile("campaign", max_examples=200, **ALWAYS)
 settings.load_profile("ci")
 # Two files of tests run side by side (`-n 2`): each has one thread.
 torch.set_num_threads(1)

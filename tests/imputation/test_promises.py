@@ -1,7 +1,7 @@
 """What is promised of every table, tried on odd ones; each promise convicts a planted bug.
 
-A long campaign: `pytest tests/imputation/test_promises.py -n 0 --timeout 0 --hypothesis-profile
-campaign --hypothesis-show-statistics`.
+A long campaign: `pytest tests/imputation/test_promises.py -n 0 --timeout 0
+--hypothesis-profile campaign --hypothesis-show-statistics`.
 """
 
 import atexit
@@ -21,16 +21,35 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from odd_frames import SCHEMAS, model_of, tables, with_schema
+from odd_frames import (
+    FLAGS,
+    FLOATS,
+    INTEGERS,
+    SCHEMAS,
+    SINGLES,
+    SMALL,
+    model_of,
+    tables,
+    with_schema,
+)
 from plmcmc.cli.tables.parquet import ParquetTable
 from plmcmc.cli.tables.text import TextTable
 from plmcmc.cli.tables.words import MARKERS
-from plmcmc.imputation import FlowImputer, files, sampling
+from plmcmc.imputation import FlowImputer, files, filling, sampling
 from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
 from table_files import run
 
 pytestmark = pytest.mark.filterwarnings("ignore::plmcmc.posterior.ConvergenceWarning")
+
+
+IN_POLARS = {
+    FLOATS: pl.Float64,
+    SINGLES: pl.Float32,
+    INTEGERS: pl.Int64,
+    SMALL: pl.UInt8,
+    FLAGS: pl.Boolean,
+}
 
 
 def bits(values):
@@ -60,9 +79,10 @@ def what_is_seen_stays(example):
 
 def what_is_seen_stays_in_polars(example):
     schema, table = example
-    before = pl.DataFrame({name: pl.Series(_listed(table[name])) for name in table})
-    if any(column.dtype == pl.Null for column in before):
-        return
+    kinds = {name: IN_POLARS.get(column, pl.String) for name, column in SCHEMAS[schema].items()}
+    before = pl.DataFrame(
+        {name: pl.Series(_listed(table[name]), dtype=kinds[name]) for name in table}
+    )
     after = model_of(schema).transform(before)
     assert after.schema == before.schema
     for name in table:
@@ -234,9 +254,9 @@ PROMISES = {
 }
 
 
-@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
-def test_promise(promise):
-    given(PROMISES[promise])(promise)()
+# Each on its own, so that hypothesis tells how many examples there were.
+for _promise, _examples in PROMISES.items():
+    globals()[f"test_{_promise.__name__}"] = given(_examples)(_promise)
 
 
 def broken_fill(patch):
@@ -257,6 +277,18 @@ def forgotten_index(patch):
     patch.setattr(
         Layout, "fill", lambda self, table, codes: right(self, table.reset_index(drop=True), codes)
     )
+
+
+def broken_polars(patch):
+    """Fills integers by way of floats."""
+    right = filling._replaced_polars
+
+    def replaced(values, holes, found):
+        if values.dtype == pl.Int64:
+            values = values.cast(pl.Float64).cast(pl.Int64, strict=False)
+        return right(values, holes, found)
+
+    patch.setattr(filling, "_replaced_polars", replaced)
 
 
 def broken_text(patch):
@@ -320,6 +352,7 @@ def rounded_files(patch):
 BUGS = [
     (what_is_seen_stays, broken_fill),
     (what_is_seen_stays, forgotten_index),
+    (what_is_seen_stays_in_polars, broken_polars),
     (what_is_written_stays_in_text, broken_text),
     (what_is_stored_stays_in_parquet, broken_parquet),
     (any_chunk_gives_the_same, noise_by_chunk),
