@@ -16,6 +16,8 @@ import torch
 from torch import Generator, Tensor
 
 BLOCK_ROWS = 64
+# Rows of a table that are filled as if they were a table of their own, by whoever it may be.
+PART_ROWS = 4096
 # On a GPU: the most rows of a block, and the numbers that they may take, a gigabyte in float32.
 GPU_ROWS, GPU_NUMBERS = 2048, 2**28
 
@@ -54,6 +56,19 @@ def chunks_of(rows: int, chunk_rows: int, block_rows: int = BLOCK_ROWS) -> list[
     blocks = blocks_of(rows, block_rows)
     size = max(1, chunk_rows // block_rows)
     return [blocks[first : first + size] for first in range(0, len(blocks), size)]
+
+
+def parts_of(rows: int, part_rows: int | None = None) -> list[slice]:
+    """Cut `rows` into parts of `PART_ROWS`, the last one shorter."""
+    size = part_rows or PART_ROWS
+    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def part_seed(seed: int, part: int, file: int = 0) -> int:
+    """Return the seed of one part of one table among several: of the first, the seed itself."""
+    if part == file == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, file, part]).generate_state(1)[0])
 
 
 def seed_of(random_state: RandomState = None) -> int:

@@ -10,6 +10,10 @@ Progress = Callable[[int, str], None]
 """Called with the number of steps done and a few words on how it goes."""
 
 
+def in_silence(done: int, words: str) -> None:
+    """Show nothing."""
+
+
 @contextmanager
 def progress_bar(title: str, total: int, *, show: bool | None = None) -> Iterator[Progress]:
     """Yield a function to call after each step.
@@ -20,7 +24,7 @@ def progress_bar(title: str, total: int, *, show: bool | None = None) -> Iterato
         show: True or False; None shows the bar on a terminal only.
     """
     if show is False or (show is None and not sys.stderr.isatty()):
-        yield lambda done, words: None
+        yield in_silence
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

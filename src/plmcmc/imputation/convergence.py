@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import torch
@@ -80,6 +82,16 @@ class Convergence:
     def of(self, rows: slice, free: Tensor) -> Halves:
         """Return where to add up the chains of some rows, whose holes are `free`."""
         return Halves(self, rows, free)
+
+
+def joined(parts: Sequence[Convergence]) -> Convergence:
+    """Return how the chains of several parts of a table converged, as of one."""
+    whole = copy(parts[0])
+    whole.rhat = np.concatenate([part.rhat for part in parts], 1)
+    whole.stuck, whole.numbers = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("stuck", "numbers")
+    )
+    return whole
 
 
 def no_chains(model: TableModel) -> Convergence:

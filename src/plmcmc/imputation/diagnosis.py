@@ -132,7 +132,7 @@ def _drawn(model: TableModel, table: Array, effort: Effort, seed: int) -> tuple[
         found[shown.state, shown.rows] = shown.tables
 
     walk = Walk(model, places, effort.burn_in, states, seed=seed)
-    return found, walk.run(table, watch, progress=False)
+    return found, walk.run(table, watch)
 
 
 def _by_column(model: TableModel, rhat: Array) -> Array:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plmcmc.imputation.convergence import Convergence
+from plmcmc.chains import Progress, in_silence, progress_bar
+from plmcmc.imputation.convergence import Convergence, joined
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import Mean, Median
 from plmcmc.imputation.sampling import Shown, Walk
+from plmcmc.rng import part_seed, parts_of
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "median", "draw")
@@ -42,6 +44,7 @@ class Drawing:
         effort: how many chains, and how long.
         seed: of all that is drawn.
         progress: show a bar; by default on a terminal only.
+        report: told how many rows are done.
     """
 
     layout: Layout
@@ -49,27 +52,29 @@ class Drawing:
     effort: Effort
     seed: int
     progress: bool | None = None
+    report: Progress = in_silence
 
     def once(self, codes: Array, statistic: str) -> Drawn:
         """Return one completed table, filled with a statistic of the draws, or with one of them."""
         if statistic == "draw":
             drawn = self.spread(codes, 1)
         else:
-            drawn = _where_holes(codes, 1, lambda rows: self._reduced(rows, statistic))
+            check_statistic(statistic)
+            drawn = self._in_parts(codes, 1, lambda own, rows: own._reduced(rows, statistic))
         return drawn._replace(codes=drawn.codes[0])
 
     def spread(self, codes: Array, draws: int) -> Drawn:
         """Return draws far apart, which are to be independent; each row begins with any chain."""
         places = self._places
         states = -(-draws // places)
-        walk = self._walk(places, states, thin=max(1, self.effort.states // states))
-        # Few draws would all be the first members' otherwise.
-        rng = np.random.default_rng([self.seed, 4])
+        thin = max(1, self.effort.states // states)
 
-        def drawn(rows: Array) -> Drawn:
-            return self._gathered(walk, rows, draws, rng.integers(places, size=len(rows)))
+        def drawn(own: Drawing, rows: Array) -> Drawn:
+            # Few draws would all be the first members' otherwise.
+            first = np.random.default_rng([own.seed, 4]).integers(places, size=len(rows))
+            return own._gathered(own._walk(places, states, thin=thin), rows, draws, first)
 
-        return _where_holes(codes, draws, drawn)
+        return self._in_parts(codes, draws, drawn)
 
     def proper(self, codes: Array, draws: int) -> Drawn:
         """Return draws each from a model of its own, as another sample of rows might have led to.
@@ -78,12 +83,42 @@ class Drawing:
         """
         members = self.effort.members
         places = members * -(-draws // members)
+        flow = self.model.uncertain(places)
 
-        def drawn(rows: Array) -> Drawn:
-            walk = self._walk(places, 1, flow=self.model.uncertain(places))
-            return self._gathered(walk, rows, draws, np.zeros(len(rows), np.int64))
+        def drawn(own: Drawing, rows: Array) -> Drawn:
+            walk = own._walk(places, 1, flow=flow)
+            return own._gathered(walk, rows, draws, np.zeros(len(rows), np.int64))
 
-        return _where_holes(codes, draws, drawn)
+        return self._in_parts(codes, draws, drawn)
+
+    def _in_parts(
+        self, codes: Array, draws: int, drawn: Callable[[Drawing, Array], Drawn]
+    ) -> Drawn:
+        """Return the table `draws` times, its holes filled part by part.
+
+        What a part gets depends on no other: whoever has only some of the parts fills them alike.
+        """
+        holes = np.isnan(codes)
+        rows = np.asarray(holes.any(1))
+        completed = np.broadcast_to(codes, (draws, *codes.shape)).copy()
+        told: list[Convergence] = []
+        with progress_bar("Drawing, rows", int(rows.sum()), show=self.progress) as report:
+            done = 0
+            for number, part in enumerate(parts_of(len(codes))):
+                own = part.start + np.flatnonzero(rows[part])
+                if not len(own):
+                    continue
+                drawing = replace(
+                    self, seed=part_seed(self.seed, number), report=_after(done, report)
+                )
+                found, convergence = drawn(drawing, codes[own])
+                where = (slice(None), own[:, None], np.arange(codes.shape[1]))
+                completed[where] = np.where(holes[own], found, codes[own])
+                if convergence is not None:
+                    convergence.numbers = own
+                    told.append(convergence)
+                done += len(own)
+        return Drawn(completed, joined(told) if told else None)
 
     @property
     def _places(self) -> int:
@@ -93,14 +128,13 @@ class Drawing:
         return Walk(self.model, places, self.effort.burn_in, states, seed=self.seed, **options)
 
     def _reduced(self, codes: Array, statistic: str) -> Drawn:
-        check_statistic(statistic)
         states = self.effort.states
         if statistic == "median":
             found = Median(self.layout, len(codes), states)
         else:
             found = Mean(self.layout, self.model.schema, len(codes), states)
         walk = self._walk(self._places, states)
-        convergence = walk.run(codes, found.watch, progress=self.progress)
+        convergence = walk.run(codes, found.watch, self.report)
         return Drawn(found.table()[None], convergence)
 
     def _gathered(self, walk: Walk, codes: Array, draws: int, first: NDArray[np.int64]) -> Drawn:
@@ -114,7 +148,7 @@ class Drawing:
             turned = np.take_along_axis(shown.tables, order[:, :, None], 1)
             found[own, shown.rows] = turned.swapaxes(0, 1)
 
-        convergence = walk.run(codes, watch, progress=self.progress)
+        convergence = walk.run(codes, watch, self.report)
         return Drawn(found[:draws], convergence)
 
 
@@ -124,15 +158,6 @@ def check_statistic(statistic: str) -> None:
         raise ValueError(f"statistic must be one of {STATISTICS}; got {statistic!r}")
 
 
-def _where_holes(codes: Array, draws: int, drawn: Callable[[Array], Drawn]) -> Drawn:
-    """Return the table `draws` times, with what is drawn for its rows with holes in the holes."""
-    holes = np.isnan(codes)
-    rows = holes.any(1)
-    completed = np.broadcast_to(codes, (draws, *codes.shape)).copy()
-    if not rows.any():
-        return Drawn(completed, None)
-    found, convergence = drawn(codes[rows])
-    completed[:, holes] = found[:, holes[rows]]
-    if convergence is not None:
-        convergence.numbers = np.flatnonzero(rows)
-    return Drawn(completed, convergence)
+def _after(before: int, report: Progress) -> Progress:
+    """Return what reports rows that come after others."""
+    return lambda done, words: report(before + done, words)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plmcmc.adaptation import tune
-from plmcmc.chains import Schedule, progress_bar, run
+from plmcmc.chains import Progress, Schedule, in_silence, run
 from plmcmc.flows import Flow
 from plmcmc.imputation.convergence import Convergence, Halves
 from plmcmc.imputation.model import TableModel
@@ -74,7 +74,7 @@ class Walk:
     seed: int = 0
     flow: Flow | None = None
 
-    def run(self, table: Array, watch: Watch, *, progress: bool | None = None) -> Convergence:
+    def run(self, table: Array, watch: Watch, report: Progress = in_silence) -> Convergence:
         """Walk, and return whether that was enough.
 
         Chains start from the Gaussian's conditional, whatever was learned before: what a row gets
@@ -83,17 +83,16 @@ class Walk:
         Args:
             table: codes `(rows, columns)`, NaN at holes.
             watch: shown the states.
-            progress: show a bar; by default on a terminal only.
+            report: told how many rows are done.
         """
         convergence = Convergence(self.model, len(table), self.states)
-        with progress_bar("Drawing, rows", len(table), show=progress) as report:
 
-            def work(blocks: list[Block]) -> None:
-                rows = slice(blocks[0].start, blocks[-1].stop)
-                self._chunk(table[rows], blocks, watch, convergence)
+        def work(blocks: list[Block]) -> None:
+            rows = slice(blocks[0].start, blocks[-1].stop)
+            self._chunk(table[rows], blocks, watch, convergence)
 
-            chunk = rows_per_chunk(self.model, self.places)
-            in_chunks(len(table), chunk, work, lambda rows: report(rows, convergence.words(rows)))
+        chunk = rows_per_chunk(self.model, self.places)
+        in_chunks(len(table), chunk, work, lambda rows: report(rows, convergence.words(rows)))
         return convergence
 
     def _chunk(
