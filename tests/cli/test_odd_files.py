@@ -89,6 +89,6 @@ def test_a_directory_that_holds_other_things_is_refused_before_the_work(
     place = tmp_path / "a.csv"
     numbers.to_csv(place, index=False)
     assert run(command, place, "-o", precious, "--overwrite") == 2
-    assert "holds more: choose another directory" in capsys.readouterr().err
+    assert "holds more: choose another name" in capsys.readouterr().err
     assert sorted(own.name for own in tmp_path.iterdir()) == ["a.csv", "precious"]
     assert (precious / "thesis.txt").read_text() == "mine"

@@ -81,7 +81,10 @@ def test_a_part_is_the_same_twice_and_goes_on_where_it_was_stopped(name, place, 
     monkeypatch.setattr(kernels.Metropolis, "step", counted)
     straight = experiment.run(part, place)
     assert len(steps) == experiment.proposals
+    # As `reproduce` does, once numbers are kept.
+    shutil.rmtree(place.checkpoint(part))
     assert experiment.run(part, place).numbers | {"seconds": 0} == straight.numbers | {"seconds": 0}
+    shutil.rmtree(place.checkpoint(part))
     steps.clear()
     last[0] = 9
     with pytest.raises(KeyboardInterrupt):
