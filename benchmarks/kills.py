@@ -9,7 +9,8 @@ Each job is first run undisturbed. Then processes of the same job get SIGKILL, u
 one after the other, and a last one runs to its end. A job has *survived* a kill if all that then
 stands in the place of a result is whole and the next process went on; it was *resumed* if that one
 found something to go on from; it is *bit-equal* if in the end every file has the same bytes as that
-of the undisturbed run, and nothing else is left behind.
+of the undisturbed run, and nothing else is left behind. A job that was killed when its results
+stood already, but for tidying up, has ended: the next process tidies up, and says that they exist.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def timeless(path: Path) -> bytes:
 
     safetensors writes what a file says of itself in any order.
     """
-    if path.suffix == ".safetensors" and ".partial" not in path.name:
+    if path.suffix == ".safetensors" and ".partial" not in str(path):
         with safe_open(path, "np") as file:
             tensors = [(name, file.get_tensor(name)) for name in sorted(file.keys())]
             told = json.dumps(file.metadata(), sort_keys=True)
@@ -306,7 +307,8 @@ def finish(job: Job, inputs: Path, out: Path, wanted: Bytes, tally: Tally) -> No
     if content(out) != wanted:
         code = ended(started(job, inputs, out))
         log = out.with_suffix(".log").read_text()
-        if code != 0 or content(out) != wanted:
+        ended_before = code == 2 and "exists: choose another name" in log
+        if not (code == 0 or ended_before) or content(out) != wanted:
             tally.survived -= 1
             print(f"{job.name}: exit {code}\n{log[-500:]}", file=sys.stderr)
             found = content(out)

@@ -272,6 +272,15 @@ class TestFit:
         assert "Going on" not in capsys.readouterr().out
         assert sorted(os.listdir(tmp_path)) == ["data.csv", "model"]
 
+    def test_killed_between_its_end_and_the_last_of_what_it_kept(self, data, tmp_path, capsys):
+        argv = ("fit", data, "-o", tmp_path / "model", "--effort", "fast")
+        assert run(*argv) == 0
+        (tmp_path / ".model.part.partial").mkdir()
+        (tmp_path / ".model.part.partial" / "fit.safetensors").write_bytes(b"not yet removed")
+        assert run(*argv) == 2
+        assert "model exists" in capsys.readouterr().err
+        assert sorted(os.listdir(tmp_path)) == ["data.csv", "model"]
+
     def test_a_full_disk_keeps_the_last_checkpoint(self, data, tmp_path, monkeypatch, capsys):
         argv = ("fit", data, "-o", tmp_path / "model", "--effort", "fast")
         with monkeypatch.context() as patch:

@@ -4,15 +4,19 @@ It lies in a directory beside the output (`OUT.part`), or inside it where that i
 (`OUT/plmcmc.part`):
 
 - `job.json`: what makes this job this job: hashes of what is read, and the options; the first to
-  be written, and the first to go: what lies there without it counts for nothing;
+  be written: what lies there without it counts for nothing;
 - `fit.safetensors`: how far the learning has come;
 - `table-0`, `table-1`, ...: tables that are filled, as they will be written;
 - `placing`: files have begun to take their places.
+
+When the job ends, the directory takes another name before it is removed: killed while it goes, the
+job has ended all the same.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -105,7 +109,8 @@ def part_of(output: Path, *, several: bool) -> Path:
 
 
 def is_placing(path: Path) -> bool:
-    """Whether a job was stopped while its files took their places."""
+    """Whether a job was stopped while its files took their places; if one had ended, tidy up."""
+    shutil.rmtree(partial_of(path), ignore_errors=True)
     return (path / PLACING).exists() and (path / IDENTITY).exists()
 
 
@@ -225,10 +230,12 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _remove(path: Path, made: list[Path]) -> None:
-    """Remove what a job has kept; killed in between, it leaves nothing that would count."""
+    """Remove what a job has kept, all at once: killed on the way, a job has ended or has not."""
+    ended = partial_of(path)
     with suppress(OSError):
-        (path / IDENTITY).unlink(missing_ok=True)
-        shutil.rmtree(path)
+        shutil.rmtree(ended, ignore_errors=True)
+        os.replace(path, ended)
+        shutil.rmtree(ended)
     for parent in made:
         # What has something in it by now stays.
         with suppress(OSError):
