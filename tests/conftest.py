@@ -1,7 +1,8 @@
-"""One thread for each process of tests; a table to read, and efforts only tests would call so."""
+"""One thread and one seed for each test; a table to read, and efforts only tests would call so."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, settings
@@ -20,6 +21,13 @@ settings.load_profile("ci")
 torch.set_num_threads(1)
 # States enough to tell what has converged.
 TELLING = replace(TINY, states=LEAST_STATES)
+
+
+@pytest.fixture(autouse=True)
+def global_seeds():
+    """Other libraries take their first weights and permutations (FrEIA: NumPy's) from these."""
+    np.random.seed(0)  # noqa: NPY002
+    torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture
