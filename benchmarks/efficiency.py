@@ -5,11 +5,13 @@
 Trains the paper's NICE (4 couplings, 5x1000 ReLU, logistic latents, random partition) with noise,
 on the 60,000 training digits, stopped by held-out likelihood; hides a checkerboard of 4x4 blocks of
 test digits; runs every method from dispersed starts to the same number of flow passes per chain. A
-gradient counts as two passes more, a forward-mode product as one. R-hat and ESS are
-rank-normalised, over the draws after the warm-up: of the pullback sampler its tuning, of others
-half of the passes. A digit is stationary when the mean log-density of its chains comes within a
-standard deviation of the pullback sampler's; the median digit's passes are told. Last, the default
-is calibrated on 256 rows that the flow drew itself, half of the pixels missing at random.
+gradient counts as two passes more, a forward-mode product as one. R-hat and ESS are rank-
+normalised, over the draws after the warm-up: of the pullback sampler its tuning, of others half of
+the passes. Steps and passes are replayed on a GPU, as `sample` does; `--equal-seconds` gives every
+method the seconds that the first took, instead of its passes: cheap steps come by the hundred
+thousand then. A digit is stationary when the mean log-density of its chains comes within a standard
+deviation of the pullback sampler's; the median digit's passes are told. Last, the default is
+calibrated on 256 rows that the flow drew itself, half of the pixels missing at random.
 """
 
 from __future__ import annotations
@@ -25,16 +27,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plmcmc.chains import Unconditional
+from plmcmc.chains import Replayed, Unconditional
 from plmcmc.data import Checkerboard, Incomplete, Independent, observed_moments
 from plmcmc.diagnostics import calibrate
-from plmcmc.flows import NICE, Dequantise, Flatten, Preprocessed, Whiten, log_prob
+from plmcmc.flows import NICE, Captured, Dequantise, Flatten, Preprocessed, Whiten, log_prob
 from plmcmc.posterior import METHODS, condition
 from plmcmc.posterior.methods import Pullback
 from plmcmc.rng import Streams
 from plmcmc.training import fit_flow
 
 BINS = 8
+# Draws to keep of cheap steps.
+KEPT = 1500
+# Steps that are timed to say what seconds afford, after some that are not.
+TIMED, FIRST = 200, 20
 
 
 def main() -> None:
@@ -44,8 +50,10 @@ def main() -> None:
     observed = Checkerboard(4)(digits)
     print(f"test log-likelihood {score(flow, digits):.1f} nats a digit", flush=True)
     results, level = {}, None
+    seconds = None
     for name in arguments.methods:
-        results[name], trace = measured(flow, digits, observed, name, arguments)
+        results[name], trace = measured(flow, digits, observed, name, arguments, seconds)
+        seconds = seconds or (results[name]["seconds"] if arguments.equal_seconds else None)
         level = level or trace.level()
         results[name] |= {"passes to stationarity": trace.arrival(level), "trace": trace.thinned()}
         shown = {key: value for key, value in results[name].items() if key != "trace"}
@@ -111,28 +119,36 @@ class Trace(NamedTuple):
         return list(zip(self.passes[::every], means[::every], strict=True))
 
 
-def measured(flow, digits, observed, name, arguments) -> tuple[dict[str, Any], Trace]:
-    """Run one method to the budget and judge its chains."""
+def measured(flow, digits, observed, name, arguments, afforded) -> tuple[dict[str, Any], Trace]:
+    """Run one method to the budget, or for the seconds afforded, and judge its chains."""
     chains, rows = arguments.chains, torch.arange(len(digits), device=arguments.device)
     batch = condition(flow, digits, observed).batch(rows, chains)
     options = {"chains": chains, "device": rows.device}
     streams = {p: Streams.of_rows(arguments.seed, p, len(rows), **options) for p in ("s", "w", "r")}
     method = METHODS[name]
+    if rows.is_cuda:
+        batch = batch._replace(flow=Captured(batch.flow))
     began = time.perf_counter()
     values, heights, times, steps = [], [], [], 0
     with torch.no_grad():
         y = Unconditional()(batch.flow, batch.data, streams["s"])
         kernel, state, passes = method.begin(batch, y, None, streams["w"])
-        warmup = passes if isinstance(method, Pullback) else arguments.budget // 2
+        stepper = Replayed(kernel) if rows.is_cuda else kernel
+        budget = arguments.budget
+        if afforded is not None:
+            state, rate, spent = paced(stepper, state, streams["r"])
+            passes += spent
+            budget = passes + int(rate * (afforded - (time.perf_counter() - began)))
+        warmup = passes if isinstance(method, Pullback) else budget // 2
         last = 0
         # Within the budget: the next step may cost what the last did.
-        while passes + last <= arguments.budget:
-            state, info = kernel.step(state, streams["r"])
+        while passes + last <= budget:
+            state, info = stepper.step(state, streams["r"])
             last = info.passes
             passes += info.passes
             steps += 1
             # Of cheap steps, a thousand draws are as good as ten thousand.
-            if info.passes <= 4 and steps % 4:
+            if info.passes <= 4 and steps % max(1, budget // (info.passes * 2 * KEPT)):
                 continue
             # A target's own density has an auxiliary or a slope in it: not this one.
             heights.append(log_prob(batch.flow, state.completion))
@@ -156,6 +172,24 @@ def measured(flow, digits, observed, name, arguments) -> tuple[dict[str, Any], T
         "mean log p": round(float(heights[-1].mean()), 1),
         "seconds": round(seconds, 1),
     }, trace
+
+
+def paced(stepper, state, streams) -> tuple[Any, float, int]:
+    """Take some steps; return where they led, passes a second, and passes that were spent."""
+    spent = began = before = 0
+    for done in range(FIRST + TIMED):
+        if done == FIRST:
+            wait()
+            began, before = time.perf_counter(), spent
+        state, info = stepper.step(state, streams)
+        spent += info.passes
+    wait()
+    return state, (spent - before) / (time.perf_counter() - began), spent
+
+
+def wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def calibrated(flow, arguments) -> dict[str, Any]:
@@ -279,6 +313,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--digits", type=int, default=20)
     parser.add_argument("--chains", type=int, default=32)
     parser.add_argument("--budget", type=int, default=12_000, help="flow passes per chain")
+    parser.add_argument("--equal-seconds", action="store_true", help="not passes: the first's")
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--calibration-rows", type=int, default=256, help="0 leaves it out")

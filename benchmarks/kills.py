@@ -239,11 +239,11 @@ class Trap:
     def set(self) -> None:
         whole_write = disk._write
 
-        def write(path: Path, given: bytes) -> None:
-            with path.open("wb") as file:
+        def write(temporary: Path, given: bytes, path: Path) -> None:
+            with temporary.open("wb") as file:
                 file.write(given[: len(given) // 2])
             self.moment()
-            whole_write(path, given)
+            whole_write(temporary, given, path)
 
         disk._write = write
         for name in ("fsync", "replace", "unlink", "rmdir"):

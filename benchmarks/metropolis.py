@@ -2,6 +2,7 @@
 
     python benchmarks/metropolis.py --device cuda
     python benchmarks/metropolis.py --device cuda --flow DIR
+    python benchmarks/metropolis.py --device cuda --family realnvp
     python benchmarks/metropolis.py --chains 64 --width 100 --steps 20
 
 The flow is the paper's (4 couplings, 5 x 1000 ReLU, logistic latents), with weights shaken off
@@ -14,6 +15,9 @@ Rounding: a proposal is decoded, and its density is that of the encoding. `off` 
 come back by more than 1e-4 from a round trip, `log p` how far log p of what was decoded is from
 what the latents say: its mean, cut at 1, bounds the change of an acceptance probability.
 
+Last, in bfloat16, `condition(...).sample(method=...)` itself: seconds of many proposals less those
+of few, so that what is done once (compiling, starts, judging) does not count.
+
 `--profile` prints where the time of the first number of chains goes, kernel by kernel (compiled
 ones, with `--compiled`).
 """
@@ -22,13 +26,14 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from plmcmc import NICE, load
+from plmcmc import NICE, RealNVP, condition, load, methods
 from plmcmc.chains import Replayed, Whole
 from plmcmc.data import Incomplete
 from plmcmc.flows import Compiled, log_prob, lowered, record, rehearse, sample, while_sampling
@@ -37,9 +42,17 @@ from plmcmc.kernels import Metropolis, Mixture, Perturb, Resample
 from plmcmc.rng import Streams, blocks_of, rows_of_a_block
 from plmcmc.target import NormalAuxiliary, ProjectedLatentTarget
 
-PIXELS, SHAKE = 784, 0.05
+PIXELS = 784
+# Each with what its weights are shaken off zero by, and options: affine couplings as large as the
+# paper's additive ones, shaken less, since they blow up where those only wander.
+FAMILIES = {
+    "nice": (NICE, 0.05, {}),
+    "realnvp": (RealNVP, 0.02, {"depth": 5, "activation": "relu"}),
+}
 PERTURB, AUXILIARY = 0.01, 0.1
 WARM = 10
+# Times the steps, of proposals that a user asks for.
+MANY = 20
 
 
 @torch.no_grad()
@@ -71,6 +84,32 @@ def _speed(flow: Any, chains: int, arguments: argparse.Namespace) -> None:
             found = chains / _seconds(Compiled(own), chains, arguments, replay=True)
             words = f"{found / naive:.2f} times that, {found / limit:.3f} of the limit"
             print(f"    compiled, too: {found:,.0f} proposals/s, {words}", flush=True)
+    found = chains / _asked_for(flow, chains, arguments)
+    words = f"{found / naive:.2f} times that, {found / limit:.3f} of the limit"
+    print(f"  bfloat16, condition(...).sample: {found:,.0f} proposals/s, {words}", flush=True)
+
+
+def _asked_for(flow: Any, chains: int, arguments: argparse.Namespace) -> float:
+    """Return the seconds of one proposal of all chains, as a user asks for them."""
+    source = torch.Generator(arguments.device).manual_seed(0)
+    x = sample(flow, chains, source)
+    observed = torch.rand(x.shape, generator=source, device=x.device) < 0.5
+    options = {"precision": "bfloat16", "compiled": arguments.compiled, "check": False}
+    posterior = condition(flow, x.cpu(), observed.cpu(), **options)
+    method = methods.Metropolis(PERTURB, 1.0, NormalAuxiliary(AUXILIARY))
+
+    def seconds(proposals: int) -> float:
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            posterior.sample(
+                2, chains=1, warmup=proposals - 2, method=method, random_state=0, progress=False
+            )
+        return time.perf_counter() - began
+
+    few, many = arguments.steps, MANY * arguments.steps
+    seconds(few)
+    return (seconds(many) - seconds(few)) / (many - few)
 
 
 def _seconds(flow: Any, chains: int, arguments: argparse.Namespace, *, replay: bool) -> float:
@@ -175,10 +214,11 @@ def _flow(arguments: argparse.Namespace) -> Any:
     if arguments.flow is not None:
         loaded = load(arguments.flow).to(arguments.device)
         return getattr(loaded, "flow", loaded)
-    flow = NICE(PIXELS, width=arguments.width, latent="logistic", random_state=0)
+    family, shake, own = FAMILIES[arguments.family]
+    flow = family(PIXELS, width=arguments.width, latent="logistic", random_state=0, **own)
     source = torch.Generator().manual_seed(0)
     for weight in flow.parameters():
-        weight.add_(SHAKE * torch.randn(weight.shape, generator=source))
+        weight.add_(shake * torch.randn(weight.shape, generator=source))
     return flow.eval().to(arguments.device)
 
 
@@ -188,6 +228,7 @@ def _arguments() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--flow", help="directory of a trained NICE of 784 pixels")
+    add("--family", default="nice", choices=tuple(FAMILIES), help="without --flow (%(default)s)")
     add("--width", type=int, default=1000, help="of the networks, without --flow (%(default)s)")
     add("--chains", type=int, nargs="+", default=[10_000, 1_000])
     add("--steps", type=int, default=200, help="to time (%(default)s)")

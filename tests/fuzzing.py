@@ -1,4 +1,6 @@
-"""What loading spoilt files comes to: it may end well or in a `FileError`, and nothing else.
+"""What loading spoilt files comes to: it may end well or be refused by name, and nothing else.
+
+Of models and checkpoints the name is a `FileError`; of tables, a message that names the file.
 
 Used by `test_fuzzed_files.py` for a few hundred, and by `benchmarks/fuzz_files.py` for as many as
 one likes.
@@ -8,22 +10,28 @@ import shutil
 import signal
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
+
 from plmcmc.flows import FileError, load
 from plmcmc.imputation import FlowImputer
 from spoilt_files import KINDS, Case, Run, Whole, packed, spoilt
+from spoilt_tables import read_and_written, spoilt_table, whole_tables
 
 # A load of these small files takes some milliseconds.
 LIMIT_S = 10.0
+# What may come of a case; of the last, that it fills a row is not known.
+FINE = ("loaded", "refused", "loaded, not filled")
 
 
 class Outcome(NamedTuple):
-    """What loading a spoilt file came to: `loaded`, `refused`, or what must not happen."""
+    """What loading a spoilt file came to: one of `FINE`, or what must not happen."""
 
     name: str
     words: str
@@ -58,19 +66,48 @@ def _loader(kind: str, place: Path) -> Callable[[], object]:
     if kind == "checkpoint":
         return Run(place).load
     if kind.startswith("imputer"):
-        return lambda: FlowImputer.load(place)
+        return lambda: _imputed(FlowImputer.load(place))
     return lambda: load(place)
 
 
-def outcome(loader: Callable[[], object], limit: float = LIMIT_S) -> Outcome:
-    """Load, and return what came of it."""
+def _imputed(imputer: FlowImputer) -> str:
+    """Fill a row of which nothing is known, if what was loaded does not ask for too long a walk."""
+    effort = imputer.effort_
+    if effort.chains > 8 or effort.burn_in + effort.states > 100:
+        return "loaded, not filled"
+    names = imputer.layout_.names
+    row = pd.DataFrame([[None] * len(names)], columns=pd.Index(names, dtype=object), dtype=object)
+    with warnings.catch_warnings():
+        # Of the few steps that these models take.
+        warnings.simplefilter("ignore")
+        found = imputer.transform(row)
+    if found.isna().any(axis=None):
+        raise ArithmeticError("a hole is left")
+    return "loaded"
+
+
+def _by_file_error(error: Exception) -> bool:
+    return isinstance(error, FileError)
+
+
+def outcome(
+    loader: Callable[[], object],
+    limit: float = LIMIT_S,
+    refuses: Callable[[Exception], bool] = _by_file_error,
+) -> Outcome:
+    """Load, and return what came of it; `refuses` tells refusals from errors.
+
+    A loader may return which of `FINE` it was.
+    """
     began = time.perf_counter()
     try:
         with _timed(limit), forbidden_watched() as seen:
             try:
-                loader()
-                name, words = "loaded", ""
-            except FileError as error:
+                found = loader()
+                name, words = found if isinstance(found, str) else "loaded", ""
+            except Exception as error:
+                if not refuses(error):
+                    raise
                 name, words = "refused", str(error)
                 if isinstance(error.__cause__, MemoryError) or "allocate memory" in words:
                     name = "too much memory"
@@ -138,12 +175,37 @@ def campaign(cases: Iterable[Case], whole: Whole, folder: Path) -> Findings:
             )()
     # zipfile decodes old names by it.
     "".encode("cp437")
+    return _judged(
+        cases,
+        lambda case: outcome(_loader(case.kind, written(spoilt(case, whole), folder / case.kind))),
+    )
+
+
+def table_campaign(cases: Iterable[Case], folder: Path) -> Findings:
+    """Judge tables, which are read, filled and written."""
+    whole = whole_tables()
+    for kind, files in whole.items():
+        for content in files:
+            read_and_written(written(content, folder / kind))
+
+    def judge(case: Case) -> Outcome:
+        place = written(spoilt_table(case, whole), folder / case.kind)
+
+        def named(error: Exception) -> bool:
+            return isinstance(error, ValueError | OSError) and str(error).startswith(str(place))
+
+        return outcome(lambda: read_and_written(place), refuses=named)
+
+    return _judged(cases, judge)
+
+
+def _judged(cases: Iterable[Case], judge: Callable[[Case], Outcome]) -> Findings:
     counts: dict[str, Counter] = {}
     wrong, slowest = [], 0.0
     for case in cases:
-        found = outcome(_loader(case.kind, written(spoilt(case, whole), folder / case.kind)))
+        found = judge(case)
         counts.setdefault(case.kind, Counter())[found.name] += 1
         slowest = max(slowest, found.seconds)
-        if found.name not in ("loaded", "refused"):
+        if found.name not in FINE:
             wrong.append((case, found))
     return Findings(counts, wrong, slowest)

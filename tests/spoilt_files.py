@@ -125,10 +125,10 @@ def spoilt(case: Case, whole: Whole) -> dict[str, bytes] | bytes:
 
 def _spoil_bytes(files: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
     name = rng.choice(list(files))
-    return files | {name: _bytes(files[name], rng)}
+    return files | {name: changed_bytes(files[name], rng)}
 
 
-def _bytes(content: bytes, rng: random.Random) -> bytes:
+def changed_bytes(content: bytes, rng: random.Random) -> bytes:
     """Flip, cut, double, fill or insert some bytes."""
     found, size = bytearray(content), len(content)
     start = rng.randrange(size + 1) if rng.random() < 0.5 else rng.randrange(min(size, 400) + 1)
@@ -267,7 +267,7 @@ def _rehashed(files: dict[str, bytes]) -> dict[str, bytes]:
 
 def _spoilt_checkpoint(content: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.3:
-        return _bytes(content, rng)
+        return changed_bytes(content, rng)
     if rng.random() < 0.4:
         return _header(content, rng)
     tensors = tensors_of(content)
@@ -279,7 +279,7 @@ def _spoilt_checkpoint(content: bytes, rng: random.Random) -> bytes:
         noted = {"identity": identity, "sha256": _digest(tensors)}
         return bytes_of(tensors, noted)
     except Exception:
-        return _bytes(content, rng)
+        return changed_bytes(content, rng)
 
 
 def _spoilt_archive(files: dict[str, bytes], rng: random.Random) -> bytes:
@@ -292,7 +292,7 @@ def _spoilt_archive(files: dict[str, bytes], rng: random.Random) -> bytes:
     method = zipfile.ZIP_DEFLATED if rng.random() < 0.05 else zipfile.ZIP_STORED
     content = packed(dict(entries) if way >= 0.05 else entries, method)
     if rng.random() < 0.4:
-        content = _record(content, rng) if rng.random() < 0.7 else _bytes(content, rng)
+        content = _record(content, rng) if rng.random() < 0.7 else changed_bytes(content, rng)
     return content
 
 

@@ -156,7 +156,7 @@ FIT = "fit data.csv -o model --effort fast"
 PARQUET = IMPUTE.replace(".csv", ".parquet")
 EXCEL = IMPUTE.replace(".csv", ".xlsx")
 SUFFIXES = "*.csv, *.csv.gz, *.tsv, *.tsv.gz, *.parquet, *.xlsx"
-NO_BOOK = "Save it as .xlsx, without a password"
+NO_BOOK = "Save it again as .xlsx, without a password"
 CORRECT = "Correct it, mark it missing with --na-values, or say with --types"
 EMPTY = (
     "data.csv: expected names of columns, and rows of data; the file is empty. Choose another, or "
@@ -187,7 +187,8 @@ FILES = [
         lambda directory: (directory / "data.csv").mkdir(),
         FIT,
         2,
-        "data.csv: expected a file; this is a directory. Name a file in it",
+        "data.csv: expected a file; this is a directory. Name files in it, such as "
+        "data.csv/*.parquet",
     ),
     Case(
         "a file that may not be read",
@@ -628,7 +629,59 @@ BINARY = [
         "x,y\n1,2\n",
         EXCEL,
         2,
-        f"data.xlsx: expected an Excel workbook, which this is not: .... {NO_BOOK}",
+        f"data.xlsx: expected an Excel workbook, and whole; it cannot be read: .... {NO_BOOK}",
+    ),
+    Case(
+        "kinds nested too deeply",
+        lambda directory: (
+            (directory / "data.csv").write_text(numbers()),
+            (directory / "kinds.json").write_text("[" * 100_000),
+        ),
+        f"{IMPUTE} --types kinds.json",
+        2,
+        'kinds.json: expected JSON, such as {"age": "integer"}; it cannot be read: lists and '
+        "objects are nested too deeply. Correct it",
+    ),
+    Case(
+        "a cell of a million letters",
+        numbers(f"1,{'six' * 333_333}"),
+        IMPUTE,
+        2,
+        "data.csv, line 32, column 'y': expected a number, as nearly everywhere in this column; "
+        f"got '{('six' * 13)[:37]}...{('six' * 13)[-38:]}'. {CORRECT} that the column is "
+        "categorical",
+    ),
+    Case(
+        "text that was packed twice",
+        lambda directory: (directory / "data.csv.gz").write_bytes(
+            gzip.compress(gzip.compress(numbers().encode()))
+        ),
+        "impute data.csv.gz -o out.csv",
+        2,
+        "data.csv.gz: expected UTF-8 text; the file is packed by gzip twice. Unpack it once",
+    ),
+    Case(
+        "a pipe",
+        lambda directory: os.mkfifo(directory / "data.csv"),
+        IMPUTE,
+        2,
+        "data.csv: expected a file that can be read again; this is a pipe or a device. Save what "
+        "comes from it to a file",
+    ),
+    Case(
+        "a workbook that was cut",
+        sheet(["x", "y"], [1, 2])[:-300],
+        EXCEL,
+        2,
+        f"data.xlsx: expected an Excel workbook, and whole; it cannot be read: .... {NO_BOOK}",
+    ),
+    Case(
+        "a note in the last cell of a sheet",
+        changed_sheet([["x", "y"], [1, 2]], lambda own: own.cell(2**20, 2**14, "mind this")),
+        EXCEL,
+        2,
+        "data.xlsx, cell XFD1048576: expected nothing in a column without a name; got 'mind this'. "
+        "Name the column, or move it to another sheet",
     ),
     Case(
         "an empty sheet",
@@ -721,7 +774,16 @@ PLACES = [
         numbers(),
         "impute data.csv -o data.csv",
         2,
-        "data.csv exists: choose another name, or pass --overwrite",
+        "data.csv is one of the files that are read: expected another place, also with "
+        "--overwrite. Choose another name or directory",
+    ),
+    Case(
+        "an output that is the input, and may be overwritten",
+        numbers(),
+        "impute data.csv -o data.csv --overwrite",
+        2,
+        "data.csv is one of the files that are read: expected another place, also with "
+        "--overwrite. Choose another name or directory",
     ),
     Case(
         "an output that is a directory",
@@ -760,8 +822,15 @@ PLACES = [
         numbers(),
         f"impute data.csv -o {'o' * 300}.csv",
         2,
-        f"{'o' * 300}.csv: expected to read or write it; the system says: .... Choose another "
-        "place, or make room",
+        f"{'o' * 300}.csv: expected a name of at most 241 bytes; this one has 304. Choose a "
+        "shorter one",
+    ),
+    Case(
+        "too long a name of a directory",
+        numbers(),
+        f"impute data.csv -o {'o' * 300}/out.csv",
+        2,
+        f"{'o' * 300}/out.csv could not be read or written (...): choose a place that can be used",
     ),
     Case(
         "a full disk",

@@ -59,8 +59,9 @@ def upward_imports(name, room, source):
 
 
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-# A command may load what it needs once it is called; what users import may not.
-LIBRARY = [path for path in SOURCES if not {"cli", "experiments"} & set(path.parts)]
+# Commands and what fills files load what they need when called; what users import may not.
+CALLED = {"cli", "experiments", "tables", "distributed"}
+LIBRARY = [path for path in SOURCES if not CALLED & set(path.relative_to(PACKAGE).parts)]
 # An estimator is a subclass of scikit-learn's; its room is loaded when it is asked for.
 ESTIMATORS = {"imputation/imputer.py": {"sklearn"}}
 ROOM_SOURCES = [path for path in SOURCES if path.parent != PACKAGE or path.name[:2] != "__"]

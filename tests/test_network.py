@@ -25,9 +25,14 @@ def connecting(source):
     return found + [call for call in calls if any(word in call for word in FETCHING)]
 
 
+# Ray's cluster is reached where the user names its address, and nowhere else.
+ASKED_FOR = {"distributed/on_ray.py": ["socket"]}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_file_connects(path):
-    assert connecting(path.read_text()) == []
+    allowed = ASKED_FOR.get(str(path.relative_to(PACKAGE)), [])
+    assert connecting(path.read_text()) == allowed
 
 
 @pytest.mark.parametrize(

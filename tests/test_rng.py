@@ -9,10 +9,13 @@ from scipy.stats import kstest, t
 
 from plmcmc.rng import (
     BLOCK_ROWS,
+    LONG,
+    MERSENNE,
     Streams,
     blocks_of,
     chunks_of,
     generator,
+    part_seed,
     rows_of_a_block,
     seed_of,
 )
@@ -226,3 +229,45 @@ def test_blocks_of_another_size_cover_all_rows():
     chunks = chunks_of(5000, 1024, 512)
     assert list(itertools.chain(*chunks)) == blocks_of(5000, 512)
     assert [len(chunk) for chunk in chunks] == [2, 2, 2, 2, 1]
+
+
+class TestParts:
+    def test_the_words_of_a_state_stand_where_they_are_put(self):
+        twister = np.random.MT19937()
+        twister._legacy_seeding(5489)
+        state = torch.Generator().manual_seed(5489).get_state().numpy()
+        assert np.array_equal(state[MERSENNE].view(np.uint64), twister.state["state"]["key"])
+
+    def test_draws_are_those_of_the_words(self):
+        words = np.random.SeedSequence([part_seed(0, 1), *b"steps", 3]).generate_state(624)
+        twister = np.random.MT19937()
+        twister.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": 624}}
+        drawn = torch.randint(2**20, (1000,), generator=generator(part_seed(0, 1), "steps", 3))
+        assert np.array_equal(drawn.numpy(), twister.random_raw(1000) % 2**20)
+
+    def test_parts_that_shared_32_bits_share_nothing(self):
+        # Of seed 0, hashed to 32 bits, these two did: numbers of other parts' rows.
+        pairs = [(75673, 0), (89578, 0)]
+        one, two = (generator(part_seed(0, part), "steps", block) for part, block in pairs)
+        assert not torch.equal(torch.randn(9, generator=one), torch.randn(9, generator=two))
+        seeds = {part_seed(0, part) for part in range(150_000)}
+        assert len(seeds) == 150_000
+        hashed = [
+            int(np.random.SeedSequence([0, 0, part]).generate_state(1)[0]) for part, _ in pairs
+        ]
+        assert hashed[0] == hashed[1]
+
+    def test_the_first_part_has_the_seed_itself(self):
+        assert part_seed(7, 0) == 7
+        assert part_seed(7, 0, 1) >= LONG
+        with pytest.raises(ValueError, match="less than"):
+            seed_of(LONG)
+
+    def test_blocks_of_a_part_are_independent(self):
+        drawn = np.stack(
+            [
+                torch.randn(500, generator=generator(part_seed(0, 1), "a", i)).numpy()
+                for i in range(40)
+            ]
+        )
+        assert worst_correlation(drawn) < correlation_limit(drawn)

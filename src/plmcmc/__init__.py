@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from plmcmc import data, diagnostics, flows
+    from plmcmc import data, diagnostics, distributed, flows
     from plmcmc.adapters import adapt, load_glow
     from plmcmc.chains import FromObserved, Given, Unconditional
     from plmcmc.data import Incomplete, load_images
@@ -71,7 +71,7 @@ _ROOM_OF = {
     "NormalAuxiliary": "target",
     "fit_flow": "training",
 }
-_ROOMS = ("data", "diagnostics", "flows")
+_ROOMS = ("data", "diagnostics", "distributed", "flows")
 
 __all__ = [
     "NICE",
@@ -99,6 +99,7 @@ __all__ = [
     "data",
     "decision_study",
     "diagnostics",
+    "distributed",
     "fit_flow",
     "flows",
     "load",

@@ -7,11 +7,14 @@ takes its place: whatever stops a process, and be it the power, leaves the old o
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -32,7 +35,7 @@ def write_all(files: Mapping[Path, bytes]) -> None:
         for path, content in files.items():
             with failing_in_words(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                _write(staged[path], content)
+                _write(staged[path], content, path)
         for path, temporary in staged.items():
             with failing_in_words(path):
                 os.replace(temporary, path)
@@ -44,21 +47,50 @@ def write_all(files: Mapping[Path, bytes]) -> None:
                 temporary.unlink()
 
 
+@contextmanager
+def placing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write to, which takes its place once all is in it."""
+    temporary = partial_of(path)
+    try:
+        with failing_in_words(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _fresh(temporary, path) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            _sync_directory(path.parent)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
 def write_directory(path: Path, files: Mapping[str, bytes]) -> None:
     """Write a directory of files; an old one is removed once the new one stands."""
     staging = partial_of(path)
     with failing_in_words(path):
         _put_back(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(staging, ignore_errors=True)
+        _remove(staging)
         try:
-            staging.mkdir()
+            staging.mkdir(mode=0o700 if path.exists() else 0o777)
             for name, content in files.items():
-                _write(staging / name, content)
+                _write(staging / name, content, path / name)
+            if path.exists():
+                staging.chmod(stat.S_IMODE(path.stat().st_mode))
             _sync_directory(staging)
             _swap(staging, path)
         finally:
-            shutil.rmtree(staging, ignore_errors=True)
+            # What stands in for a directory does so beside what was to replace it.
+            if standing(path) == path:
+                shutil.rmtree(staging, ignore_errors=True)
+
+
+def tidy(path: Path) -> None:
+    """Remove what a killed process had not yet put in its place; what it had moved comes back."""
+    with suppress(OSError):
+        _put_back(path)
+        _remove(partial_of(path))
 
 
 def partial_of(path: Path) -> Path:
@@ -72,8 +104,13 @@ def replaced_of(path: Path) -> Path:
 
 
 def standing(path: Path) -> Path:
-    """Return where a directory is: elsewhere, if a process was killed while it replaced it."""
-    return replaced_of(path) if not path.exists() and replaced_of(path).exists() else path
+    """Return where a directory is: elsewhere, if a process was killed while it replaced it.
+
+    Then what was to replace it lies there, too. An old one alone was replaced, and the new one
+    deleted since: it must not come back.
+    """
+    killed = not path.exists() and replaced_of(path).exists() and partial_of(path).exists()
+    return replaced_of(path) if killed else path
 
 
 def check_directory(directory: Path) -> None:
@@ -95,19 +132,84 @@ def failing_in_words(path: Path) -> Iterator[None]:
     except WriteError:
         raise
     except OSError as error:
-        full = error.errno in FULL
-        advice = "make room there" if full else "choose a place that can be written to"
         raise WriteError(
-            f"{path} could not be written ({error.strerror or error}): {advice}, and run the same "
-            f"again. Nothing was left half-written"
+            f"{in_words(error, path)}, and run the same again. Nothing was left half-written"
         ) from error
 
 
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
+def in_words(error: OSError, path: object, *, reading: bool = False) -> str:
+    """Return what the system could not do, why, and what to do about it."""
+    done, to_do = ("read or written", "used") if reading else ("written", "written to")
+    full = error.errno in FULL
+    advice = "make room there" if full else f"choose a place that can be {to_do}"
+    return f"{path} could not be {done} ({error.strerror or error}): {advice}"
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Let one process at a time hold a file, and work in its directory.
+
+    The lock of a process that was killed is gone with it.
+
+    Raises:
+        FileExistsError: if another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with file.open("ab") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileExistsError(
+                f"{file.parent} is in use by another process: wait for it, or choose another output"
+            ) from None
+        yield
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hashes_of(path: Path) -> list[str]:
+    """Return hashes of the files of a directory, or of a file, wherever it stands."""
+    place = standing(path)
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    return [hash_of(own) for own in files if own.is_file()]
+
+
+def _fresh(temporary: Path, path: Path) -> BinaryIO:
+    """Open a new file that no more people may read than the one whose place it will take."""
+    mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
+    # A killed process may have left one, and a stranger a link to a file of somebody's: both go,
+    # and what comes between is not followed, as a file that must be new follows no link.
+    temporary.unlink(missing_ok=True)
+    permitted = 0o666 if mode is None else 0o600
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permitted)
+    file = os.fdopen(handle, "wb")
+    if mode is not None:
+        temporary.chmod(mode)
+    return file
+
+
+def _write(temporary: Path, content: bytes, path: Path) -> None:
+    with _fresh(temporary, path) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link (not what it leads to) or a directory, as far as that goes."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _sync_directory(directory: Path) -> None:
@@ -124,7 +226,7 @@ def _sync_directory(directory: Path) -> None:
 def _put_back(path: Path) -> None:
     """Bring back what a killed process had moved out of the way, and remove what it left."""
     old = replaced_of(path)
-    if old.exists() and not path.exists():
+    if standing(path) == old:
         os.replace(old, path)
     shutil.rmtree(old, ignore_errors=True)
 

@@ -21,6 +21,11 @@ PART_ROWS = 4096
 # On a GPU: the most rows of a block, and the numbers that they may take, a gigabyte in float32.
 GPU_ROWS, GPU_NUMBERS = 2048, 2**28
 
+# Seeds from here on are those of parts.
+LONG = 2**128
+# Where the 624 words of a Mersenne twister stand in the state of torch's CPU generator.
+MERSENNE = slice(24, 24 + 8 * 624)
+
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
 
@@ -64,11 +69,21 @@ def parts_of(rows: int, part_rows: int | None = None) -> list[slice]:
     return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
+def part_count(rows: int) -> int:
+    """Return how many parts `rows` are cut into."""
+    return -(-rows // PART_ROWS)
+
+
 def part_seed(seed: int, part: int, file: int = 0) -> int:
-    """Return the seed of one part of one table among several: of the first, the seed itself."""
+    """Return the seed of one part of one table among several: of the first, the seed itself.
+
+    Others have 128 bits, of which `generator` uses all: of the parts of a billion rows, many would
+    share 32.
+    """
     if part == file == 0:
         return seed
-    return int(np.random.SeedSequence([seed, file, part]).generate_state(1)[0])
+    words = np.random.SeedSequence([seed, file, part]).generate_state(4)
+    return LONG | int.from_bytes(words.astype("<u4").tobytes(), "little")
 
 
 def seed_of(random_state: RandomState = None) -> int:
@@ -85,6 +100,8 @@ def seed_of(random_state: RandomState = None) -> int:
         )
     if random_state < 0:
         raise ValueError(f"random_state must not be negative; got {random_state}")
+    if random_state >= LONG:
+        raise ValueError(f"random_state must be less than 2**128; got {random_state}")
     return int(random_state)
 
 
@@ -92,10 +109,23 @@ def generator(
     seed: int, purpose: str, index: int = 0, device: torch.device | str = "cpu"
 ) -> Generator:
     """Return the generator of block `index` for one purpose."""
+    if seed >= LONG:
+        return _of_part(seed, purpose, index, device)
     base = np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0]
     # torch's CPU generator keeps 32 bits of a seed: counting up from a hash makes no two blocks
     # of a run collide, where hashing each of a million rows' blocks would.
     return Generator(device).manual_seed((int(base) + index) % 2**32)
+
+
+def _of_part(seed: int, purpose: str, index: int, device: torch.device | str) -> Generator:
+    """Return a generator that others share no numbers with, of however many parts."""
+    own = Generator(device)
+    sequence = np.random.SeedSequence([seed, *purpose.encode(), index])
+    if own.device.type != "cpu":
+        return own.manual_seed(int(sequence.generate_state(1, np.uint64)[0]) >> 1)
+    state = own.manual_seed(0).get_state().numpy()
+    state[MERSENNE] = sequence.generate_state(624).astype(np.uint64).view(np.uint8)
+    return own.set_state(torch.from_numpy(state))
 
 
 class Streams:

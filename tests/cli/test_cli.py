@@ -132,3 +132,21 @@ class TestErrors:
 
         with pytest.raises(RuntimeError, match="a bug"):
             self.run_with(monkeypatch, bug)
+
+
+@pytest.mark.parametrize(("rank", "waits", "whose"), [("0", 0, ""), ("1", 1, "process 1: ")])
+def test_of_several_processes_the_leader_speaks_first(rank, waits, whose, monkeypatch, capsys):
+    waited = []
+    monkeypatch.setattr("time.sleep", waited.append)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "some")
+    monkeypatch.setenv("RANK", rank)
+    assert main(["info", ""]) == 2
+    assert len(waited) == waits
+    assert capsys.readouterr().err.startswith(f"plmcmc: {whose}--model: expected")
+
+
+def test_a_rank_of_others_than_torchrun_is_none(monkeypatch, capsys):
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    monkeypatch.setenv("RANK", "1")
+    assert main(["info", ""]) == 2
+    assert capsys.readouterr().err.startswith("plmcmc: --model: expected")

@@ -88,6 +88,6 @@ def test_memory_of_a_container_counts(quick, tmp_path, monkeypatch, capsys):
 
 def test_where_the_system_does_not_tell(quick, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(module, "_CONTAINER", tmp_path)
-    monkeypatch.setattr(module, "_memory", lambda: (None, None))
+    monkeypatch.setattr(module, "memory", lambda: (None, None))
     assert run("doctor") == 0
     assert "unknown free of unknown" in capsys.readouterr().out

@@ -10,9 +10,9 @@ import openpyxl
 import pytest
 from openpyxl.styles import Font
 
-from plmcmc.cli.tables.workbook import Sheet, column_of, letters_of
 from plmcmc.imputation import EFFORTS
 from plmcmc.imputation.convergence import LEAST_STATES
+from plmcmc.tables.workbook import Sheet, column_of, letters_of
 from table_files import run
 from toy_tables import LEAST
 

@@ -10,6 +10,7 @@ from plmcmc.cli import main
 from plmcmc.cli.fit_flow import _mirrored
 from plmcmc.cli.sheet import write_sheet
 from plmcmc.flows import NICE, Glow, load, log_prob
+from plmcmc.tables import job
 from plmcmc.training import fit
 
 SMALL = ["--levels", "1", "--steps", "1", "--width", "8", "--epochs", "2", "--batch-size", "32"]
@@ -48,6 +49,20 @@ def test_a_flow_is_written_that_takes_images_as_they_are(data, options, family, 
     assert torch.isfinite(log_prob(flow, x)).all()
     with Image.open(data.parent / "flow.png") as sheet:
         assert sheet.size[0] > 8 * 48
+    assert not (data.parent / "flow.part").exists()
+
+
+def test_stopped_while_files_took_their_places_it_takes_no_others(data, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        # What a kill leaves: results in their places, and all that was kept.
+        patch.setattr(job, "_remove", lambda *given: None)
+        assert run(data, *SMALL) == 0
+    precious = data.parent / "precious.png"
+    precious.write_bytes(b"mine")
+    assert run(data, *SMALL, "--samples", str(precious)) == 2
+    assert "precious.png exists: choose another name" in capsys.readouterr().err
+    assert precious.read_bytes() == b"mine"
+    assert run(data, *SMALL) == 0
     assert not (data.parent / "flow.part").exists()
 
 

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from plmcmc.cli.printable import printable
+from plmcmc.cli.printable import LONGEST, named, printable
+from plmcmc.cli.report.page import html, picture
 from table_files import cells, run
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -35,6 +37,72 @@ def test_a_terminal_is_not_commanded(tmp_path, capfd):
         assert not COMMANDS.search(words)
     assert r"\x1b]0;owned\x07\x1b[2Jsize\x9b1m" in told.out.replace("\n", "")
     assert TITLE in (tmp_path / "out.csv").read_text()
+
+
+FORGED = "plmcmc: warning: all is lost"
+# A line of its own, a tab, and words that read backwards.
+LINES = f"size\n{FORGED}\t\u202etxt\u2066"
+SPELLED = rf"size\n{FORGED}\t\u202etxt\u2066"
+LONG = "n" * 200_000
+
+
+@pytest.fixture
+def forging(tmp_path):
+    """A table of names that forge lines, are too long, and of which one is passed through."""
+    frame = pd.DataFrame({LINES: [i / 3 if i % 4 else None for i in range(40)]})
+    frame[LONG] = [i * i % 17 if i % 5 else None for i in range(40)]
+    frame[f"text{LINES}"] = [f"words of their own, {i}" for i in range(40)]
+    frame[f"text{LONG}"] = frame[f"text{LINES}"]
+    frame["word"] = [("a", f"b{LINES}", f"c{LONG}")[i % 3] if i % 7 else None for i in range(40)]
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    return tmp_path / "data.csv"
+
+
+def test_names_forge_no_lines_and_are_cut(forging, tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    model, page = tmp_path / "model", tmp_path / "r.html"
+    assert run("fit", forging, "-o", model, "--effort", "fast") == 0
+    assert run("info", model) == 0
+    argv = ("impute", forging, "-o", tmp_path / "out.csv", "--model", model, "--report", page)
+    assert run(*argv) == 0
+    told = capfd.readouterr()
+    shown = page.read_text(encoding="utf-8")
+    for words in (told.out, told.err, shown):
+        assert not re.search("[\x1b\t\u202a-\u202e\u2066-\u2069]", words)
+        assert not any(line.strip().startswith(FORGED) for line in words.splitlines())
+        assert "n" * (LONGEST + 1) not in words
+    for words in (told.out, shown):
+        assert SPELLED in words
+        assert "... (200,000 characters)" in words
+    # What is written is as it was.
+    written = pd.read_csv(tmp_path / "out.csv").columns
+    assert list(written) == list(pd.read_csv(forging).columns)
+
+
+def test_a_table_of_which_nothing_can_be_learned_is_told_of_so_too(forging, capfd):
+    text = pd.read_csv(forging)[[f"text{LINES}", f"text{LONG}"]]
+    text.iloc[0] = None
+    text.to_csv(forging, index=False)
+    assert run("impute", forging, "-o", forging.parent / "out.csv") == 2
+    told = capfd.readouterr().err
+    assert f"text{SPELLED} (" in told
+    assert told.count("\n") == 1
+    assert len(told) < 1000
+
+
+def test_a_page_spells_out_what_a_browser_would_obey():
+    assert html("a\x1b[2J\u202e<b>\n") == r"a\x1b[2J\u202e&lt;b&gt;\n"
+    assert r'alt="\u202e&quot;"' in picture(b"", '\u202e"')
+
+
+@pytest.mark.parametrize("mark", [*"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"])
+def test_marks_that_turn_text_are_spelled_out_in_words_too(mark):
+    assert printable(f"a{mark}b") == rf"a\u{ord(mark):04x}b"
+
+
+def test_a_name_is_cut_only_where_it_is_long():
+    assert named("n" * LONGEST) == "n" * LONGEST
+    assert named("n" * (LONGEST + 1)) == "n" * LONGEST + f"... ({LONGEST + 1} characters)"
 
 
 @pytest.mark.parametrize("text", ["ordinary words, 名前\n\tand é", "[red]brackets[/]", ""])

@@ -3,20 +3,28 @@
 import errno
 import json
 import os
+import shutil
+from argparse import Namespace
 from contextlib import suppress
 
 import pytest
 
 from plmcmc import disk
+from plmcmc.cli import fit as fit_command
 from plmcmc.cli import impute as command
-from plmcmc.cli import job as job_module
-from plmcmc.cli.job import Filled, Found, part_of, working
+from plmcmc.cli.request import identity_of
+from plmcmc.data import DataError
 from plmcmc.imputation import FlowImputer
+from plmcmc.tables import job as job_module
+from plmcmc.tables.job import Filled, Found, part_of, placing, working
+from plmcmc.tables.placing import is_ours
+from plmcmc.training import TrainingError
 from plmcmc.training.tabular import TableEM
 from table_files import run, text
 
 pytestmark = pytest.mark.usefixtures("tiny")
 TABLE = Filled([b"one", b"two"], Found(3, 2, 4, 0.5))
+OPTIONS = dict.fromkeys(("seed", "draws", "statistic", "flag")) | {"na_values": [], "device": "cpu"}
 SAME = {"seed": 0, "data": [["a.csv", "abc"]], "exclude": ("x",)}
 
 
@@ -67,9 +75,12 @@ class TestWorking:
         assert told == "interrupted, before there was anything to keep"
         assert os.listdir(tmp_path) == []
 
-    @pytest.mark.parametrize(("error", "stays"), [(ValueError, False), (OSError, True)])
+    @pytest.mark.parametrize(
+        ("error", "stays"),
+        [(DataError, False), (TrainingError, False), (ValueError, True), (OSError, True)],
+    )
     def test_errors(self, error, stays, tmp_path):
-        """The same input is refused again; a full disk may be emptied."""
+        """The same input is refused again; a full disk may be emptied, and a fault mended."""
         with suppress(error), working(tmp_path / "out.part", SAME, overwrite=False) as job:
             job.keep(0, TABLE)
             raise error
@@ -83,6 +94,55 @@ class TestWorking:
             job.keep(0, TABLE)
             assert job.filled(0) == TABLE
 
+    @pytest.mark.parametrize("name", ["0", "1", "found.json"])
+    def test_a_damaged_table_is_none(self, name, tmp_path, capsys):
+        stopped(tmp_path / "out.part", SAME)
+        kept = tmp_path / "out.part" / "table-0" / name
+        kept.write_bytes(kept.read_bytes()[:-1] + b"X")
+        with working(tmp_path / "out.part", SAME, overwrite=False) as job:
+            assert job.filled(0) is None
+            assert "table-0 is damaged: the table is filled again" in capsys.readouterr().out
+            job.keep(0, TABLE)
+            assert job.filled(0) == TABLE
+
+    def test_what_had_not_taken_its_place_goes_with_a_refusal(self, tmp_path):
+        path, place = tmp_path / "out.part", tmp_path / "out"
+        with suppress(KeyboardInterrupt), working(path, SAME, overwrite=False) as job:
+            job.place([place])
+            disk.partial_of(place).write_bytes(b"half")
+            job.keep(0, TABLE)
+            raise KeyboardInterrupt
+        with suppress(FileExistsError), working(path, {"seed": 1}, overwrite=False):
+            pass
+        assert os.listdir(tmp_path) == ["out.part"]
+
+    def test_a_refusal_leaves_the_job_that_it_names(self, tmp_path):
+        path, place = tmp_path / "out.part", tmp_path / "out"
+        with suppress(KeyboardInterrupt), working(path, SAME, overwrite=False) as job:
+            job.place([place])
+            raise KeyboardInterrupt
+        place.write_bytes(b"whole")
+        with (
+            pytest.raises(FileExistsError, match="Finish it by its own command"),
+            working(path, {"seed": 1}, overwrite=False),
+        ):
+            pass
+        assert is_ours(place, placing(path))
+
+    def test_another_s_file_is_known_by_what_it_holds(self, tmp_path):
+        path, known, unknown = tmp_path / "out.part", tmp_path / "known", tmp_path / "unknown"
+        with suppress(KeyboardInterrupt), working(path, SAME, overwrite=False) as job:
+            job.place({known: b"ours"})
+            job.place([unknown])
+            raise KeyboardInterrupt
+        known.write_bytes(b"ours")
+        unknown.write_bytes(b"any")
+        assert is_ours(known, placing(path))
+        assert is_ours(unknown, placing(path))
+        known.write_bytes(b"theirs")
+        assert not is_ours(known, placing(path))
+        assert not is_ours(tmp_path / "elsewhere", placing(path))
+
     @pytest.mark.parametrize("overwrite", [False, True])
     def test_what_is_not_ours_is_not_touched(self, overwrite, tmp_path):
         (tmp_path / "out.part").mkdir()
@@ -93,6 +153,10 @@ class TestWorking:
         ):
             pass
         assert (tmp_path / "out.part" / "letter.txt").read_text() == "dear"
+
+    def test_what_is_kept_is_for_its_owner(self, tmp_path):
+        stopped(tmp_path / "new" / "out.part", SAME)
+        assert (tmp_path / "new" / "out.part").stat().st_mode & 0o777 == 0o700
 
     def test_two_at_once(self, tmp_path):
         with working(tmp_path / "out.part", SAME, overwrite=False) as job:
@@ -164,21 +228,23 @@ class TestImpute:
             path.write_text(text(seed=seed))
         assert run("impute", *paths, "-o", tmp_path / "whole", "--effort", "fast") == 0
         argv = ("impute", *paths, "-o", tmp_path / "out", "--effort", "fast")
-        fill, filled = command._filled, []
+        fill, filled = command.filled, []
 
-        def second_interrupted(learned, arguments, plan, table, frame):
+        def second_interrupted(learned, known, table, frame, **options):
             if len(filled) == 1:
                 raise KeyboardInterrupt
             filled.append(table.path)
-            return fill(learned, arguments, plan, table, frame)
+            return fill(learned, known, table, frame, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr(command, "_filled", second_interrupted)
+            patch.setattr(command, "filled", second_interrupted)
             assert run(*argv) == 130
         assert "keeps what was learned so far and 1 filled table" in capsys.readouterr().err
         assert os.listdir(tmp_path / "out") == ["plmcmc.part"]
         monkeypatch.setattr(
-            command, "_filled", lambda *given: filled.append(given[3].path) or fill(*given)
+            command,
+            "filled",
+            lambda *given, **options: filled.append(given[2].path) or fill(*given, **options),
         )
         assert run(*argv) == 0
         assert filled == paths
@@ -205,6 +271,45 @@ class TestImpute:
         assert sorted(os.listdir(tmp_path / "out")) == ["a.csv", "plmcmc.part"]
         assert run(*argv) == 0
         assert sorted(os.listdir(tmp_path / "out")) == ["a.csv", "b.csv"]
+
+    def test_stopped_while_files_take_their_places_and_asked_for_another_report(
+        self, data, tmp_path, monkeypatch, capsys
+    ):
+        argv = ("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast")
+        with monkeypatch.context() as patch:
+            patch.setattr(job_module, "_remove", lambda *given: None)
+            assert run(*argv, "--report", tmp_path / "first.html") == 0
+        (tmp_path / "precious.html").write_text("mine")
+        assert run(*argv, "--report", tmp_path / "precious.html") == 2
+        assert "precious.html exists: choose another name" in capsys.readouterr().err
+        assert (tmp_path / "precious.html").read_text() == "mine"
+        assert run(*argv, "--report", tmp_path / "first.html") == 0
+        assert not (tmp_path / "out.csv.part").exists()
+
+    def test_a_damaged_table_is_filled_again(self, data, tmp_path, monkeypatch):
+        argv = ("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast")
+        with monkeypatch.context() as patch:
+            patch.setattr(job_module, "_remove", lambda *given: None)
+            assert run(*argv) == 0
+        whole = (tmp_path / "out.csv").read_bytes()
+        (tmp_path / "out.csv.part" / "table-0" / "0").write_bytes(whole[:-1] + b"X")
+        assert run(*argv) == 0
+        assert (tmp_path / "out.csv").read_bytes() == whole
+
+    def test_a_model_that_stands_in_for_itself(self, data, tmp_path, monkeypatch):
+        """As a kill while it was replaced leaves it; what it holds makes the job, too."""
+        model = tmp_path / "model"
+        for place, seed in ((model, 0), (tmp_path / "other", 1)):
+            assert run("fit", data, "-o", place, "--effort", "fast", "--seed", seed) == 0
+        found = []
+        for now in (model, tmp_path / "other"):
+            os.replace(now, disk.replaced_of(model))
+            disk.partial_of(model).mkdir(exist_ok=True)
+            asked = Namespace(**OPTIONS, data=[str(data)], model=str(model))
+            found.append(identity_of("impute", asked)["model"])
+            shutil.rmtree(disk.replaced_of(model))
+        assert [len(own) for own in found] == [2, 2]
+        assert found[0] != found[1]
 
     def test_a_damaged_checkpoint_is_named(self, data, tmp_path, monkeypatch, capsys):
         argv = ("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast")
@@ -286,10 +391,10 @@ class TestFit:
         with monkeypatch.context() as patch:
             write, full = disk._write, OSError(errno.ENOSPC, "No space left on device")
 
-            def filling(path, content):
+            def filling(path, *given):
                 if path.name == "weights.safetensors":
                     raise full
-                write(path, content)
+                write(path, *given)
 
             patch.setattr(disk, "_write", filling)
             assert run(*argv) == 2
@@ -300,3 +405,47 @@ class TestFit:
         done = count_steps(monkeypatch)
         assert run(*argv) == 0
         assert done == []
+
+
+def test_what_somebody_puts_there_meanwhile_stays(data, tmp_path, monkeypatch, capsys):
+    own, place = command._done, tmp_path / "out.csv"
+    argv = ("impute", data, "-o", place, "--effort", "fast")
+
+    def meanwhile(*given):
+        done = own(*given)
+        place.write_text("precious")
+        return done
+
+    monkeypatch.setattr(command, "_done", meanwhile)
+    assert run(*argv) == 2
+    assert "out.csv exists: choose another name, or pass --overwrite" in capsys.readouterr().err
+    assert place.read_text() == "precious"
+    monkeypatch.setattr(command, "_done", own)
+    # Nor does the same command take it for its own; with it out of the way, nothing is done twice.
+    assert run(*argv) == 2
+    place.unlink()
+    monkeypatch.setattr(FlowImputer, "fit", lambda *given: pytest.fail("fitted again"))
+    assert run(*argv) == 0
+    assert place.exists()
+
+
+def test_a_report_may_not_lie_in_what_goes_with_the_job(data, tmp_path, capsys):
+    place = tmp_path / "out.csv"
+    argv = ("impute", data, "-o", place, "--report", tmp_path / "out.csv.part" / "page.html")
+    assert run(*argv) == 2
+    assert "out.csv.part, which is kept while the command works" in capsys.readouterr().err
+    assert not place.exists()
+
+
+def test_a_model_that_appears_meanwhile_stays(data, tmp_path, monkeypatch, capsys):
+    own, place = fit_command.fitted, tmp_path / "model"
+
+    def meanwhile(*given, **options):
+        learned = own(*given, **options)
+        learned.save(place)
+        return learned
+
+    monkeypatch.setattr(fit_command, "fitted", meanwhile)
+    for _ in range(2):
+        assert run("fit", data, "-o", place, "--effort", "fast") == 2
+        assert "model exists: choose another name, or pass --overwrite" in capsys.readouterr().err

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plmcmc.cli.tables.kinds import numbers_of
+from plmcmc.tables.kinds import numbers_of
 from table_files import run
 
 pytestmark = pytest.mark.usefixtures("tiny")

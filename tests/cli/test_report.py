@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from plmcmc.cli import report as module
-from plmcmc.cli.job import Found
 from plmcmc.cli.report import _diagnosed
 from plmcmc.cli.report.diagnosis import level_row, width_row
 from plmcmc.cli.report.figures import LINES, SHOWN, _by_pattern, _lines, most_holes, pattern_png
@@ -18,6 +17,7 @@ from plmcmc.cli.report.page import listed
 from plmcmc.cli.report.words import Column, interval_coverage, right_levels, warnings_of
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.diagnosis import ROWS, Diagnosis
+from plmcmc.tables.fill import Found
 from table_files import run, text
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -51,6 +51,19 @@ def reported(data, tmp_path, *more):
     page = Reader(place.read_text(encoding="utf-8"))
     page.source = place.read_text(encoding="utf-8")
     return page
+
+
+@pytest.mark.parametrize("name", ["size", "count", "colour"])
+def test_a_column_without_a_value_that_the_model_knows(name, data, tmp_path):
+    assert run("fit", data, "-o", tmp_path / "model", "--effort", "default") == 0
+    table = pd.read_csv(data, dtype=str, keep_default_na=False)
+    table[name] = ""
+    (tmp_path / "new").mkdir()
+    table.to_csv(tmp_path / "new" / "data.csv", index=False)
+    page = reported(tmp_path / "new" / "data.csv", tmp_path, "--model", tmp_path / "model")
+    assert len(page.pictures) == 3
+    found = pd.read_csv(tmp_path / "out.csv", dtype=str, keep_default_na=False)
+    assert (found[name] != "").all()
 
 
 class TestPage:
@@ -105,7 +118,7 @@ class TestPage:
         assert "<script>alert(1)</script>" in page.text
         assert "<h3>" in page.text
         assert "<b>data<b>.csv" in page.text
-        assert "a\nb & <i>" in page.text
+        assert r"a\nb & <i>" in page.text
 
     def test_what_is_not_escaped_would_be_seen(self, monkeypatch):
         """Negative control: names of columns, taken for HTML."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from plmcmc.cli.job import FIT
 from plmcmc.imputation import EFFORTS
+from plmcmc.tables.job import FIT
 from plmcmc.training.tabular import TableEM, TableTraining
 from table_files import run, text
 from toy_tables import TINY
@@ -50,10 +50,10 @@ from plmcmc.imputation import EFFORTS
 EFFORTS["fast"] = LONGER
 write, seen = disk._write, []
 
-def half(path, content):
+def half(path, content, *like):
     seen.extend([path] * ("fit.safetensors" in path.name))
     if len(seen) < 2:
-        return write(path, content)
+        return write(path, content, *like)
     path.write_bytes(content[: len(content) // 2])
     os.kill(os.getpid(), signal.SIGKILL)
 

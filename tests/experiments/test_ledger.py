@@ -9,7 +9,7 @@ import pytest
 
 from plmcmc.disk import WriteError
 from plmcmc.experiments.ledger import LINES, Ledger, LedgerError
-from plmcmc.experiments.study import Found
+from plmcmc.experiments.study import Found, Place
 
 SETTINGS = {"rate": 0.5, "sets": ("one", "two")}
 
@@ -70,17 +70,32 @@ def test_a_damaged_line_is_named(tmp_path, line, words):
 def test_a_source_that_changed_is_refused_once_there_are_numbers_of_it(tmp_path):
     source, place = tmp_path / "x.csv", tmp_path / "out"
     source.write_text("1")
-    kept(place).check_source(source)
+    kept(place).check_source(source, "own")
     # Nothing was made of it yet.
     source.write_text("2")
     ledger = kept(place)
-    ledger.check_source(source)
+    ledger.check_source(source, "own")
     ledger.add("first", Found({"NMSE": 0.5}))
-    kept(place).check_source(source)
+    kept(place).check_source(source, "own")
     assert list(kept(place)) == ["first"]
     source.write_text("3")
     with pytest.raises(LedgerError, match=r"x.csv is not what the parts .* made of \(data: "):
-        kept(place).check_source(source)
+        kept(place).check_source(source, "own")
+
+
+def test_sources_of_one_name_in_two_folders(tmp_path):
+    first, second = tmp_path / "a" / "x.csv", tmp_path / "b" / "x.csv"
+    for source in (first, second):
+        source.parent.mkdir()
+        source.write_text(str(source))
+    place = Place(tmp_path / "out", tmp_path / "shared", tmp_path, note=kept(tmp_path).check_source)
+    assert (place.find("a/x.csv"), place.find("b/x.csv")) == (first, second)
+    kept(tmp_path).add("first", Found({"NMSE": 0.5}))
+    again = Place(tmp_path / "out", tmp_path / "shared", tmp_path, note=kept(tmp_path).check_source)
+    assert (again.find("a/x.csv"), again.find("b/x.csv")) == (first, second)
+    second.write_text("other")
+    with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
+        Place(tmp_path, tmp_path, tmp_path, note=kept(tmp_path).check_source).find("b/x.csv")
 
 
 def test_a_directory_is_all_that_is_in_it(tmp_path):
@@ -88,11 +103,11 @@ def test_a_directory_is_all_that_is_in_it(tmp_path):
     source.mkdir()
     (source / "weights").write_text("1")
     ledger = kept(place)
-    ledger.check_source(source)
+    ledger.check_source(source, "own")
     ledger.add("first", Found({"NMSE": 0.5}))
     (source / "weights").write_text("2")
     with pytest.raises(LedgerError, match="flow is not what"):
-        kept(place).check_source(source)
+        kept(place).check_source(source, "own")
 
 
 def test_a_full_disk_leaves_no_half_of_a_line(tmp_path, monkeypatch):

@@ -8,7 +8,9 @@ import pytest
 
 from plmcmc.cli import main
 from plmcmc.data import DataError
+from plmcmc.disk import locked
 from plmcmc.experiments import CATALOGUE, SCALES, experiment_of, reproduce
+from plmcmc.experiments.ledger import LINES
 from plmcmc.experiments.study import Experiment, Found, Place, more
 from plmcmc.experiments.words import table, with_error
 
@@ -46,6 +48,16 @@ def counting(monkeypatch):
 
 def run(path, **options):
     return reproduce.reproduce("table2", output=path, say=lambda words: None, **options)
+
+
+def test_two_at_once_in_one_directory(tmp_path, counting):
+    run(tmp_path)
+    with (
+        locked(tmp_path / "table2-laptop" / LINES),
+        pytest.raises(FileExistsError, match="table2-laptop is in use by another process"),
+    ):
+        run(tmp_path)
+    assert "3 of 3 parts" in run(tmp_path)
 
 
 def test_finished_parts_are_not_run_again(tmp_path, counting):

@@ -3,6 +3,9 @@
 A graph needs a GPU; here a replay works again what it recorded, into the same tensors.
 """
 
+import gc
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -165,3 +168,19 @@ def test_a_gpu_s_graphs_give_values_and_gradients(steps):
             with torch.no_grad():
                 torch.testing.assert_close(log_prob(plain.flow, y), log_prob(wrapped.flow, y))
     assert len(wrapped.flow._passes) == 4
+
+
+def test_nothing_is_collected_while_a_pass_is_recorded(monkeypatch):
+    seen = []
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", FakeGraph)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph: nullcontext())
+    (found,), replay = captured.record(lambda: (seen.append(gc.isenabled()) or torch.ones(2),))
+    assert torch.equal(found, torch.ones(2))
+    assert replay() == "replayed"
+    assert seen == [False]
+    assert gc.isenabled()
+
+
+class FakeGraph:
+    def replay(self):
+        return "replayed"

@@ -13,7 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from flow_cases import CASES
-from plmcmc.flows import FileError, Preprocessed, load, save
+from plmcmc.flows import FileError, Linear, Preprocessed, load, save
+from plmcmc.imputation import FlowImputer
 from rehashed import edit, hashed, rehash
 
 
@@ -225,6 +226,16 @@ def test_a_pipe_is_not_waited_for(saved):
     os.mkfifo(saved / "weights.safetensors")
     with pytest.raises(FileError, match=r"there is no file weights\.safetensors"):
         load(saved)
+
+
+@pytest.mark.parametrize("name", ["model", "model.zip"])
+def test_nor_is_one_in_the_place_of_a_model(name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    for loader in (load, FlowImputer.load):
+        with pytest.raises(FileError, match="expected a directory or a file; this is a pipe"):
+            loader(tmp_path / name)
+    with pytest.raises(FileExistsError, match="is not a saved flow"):
+        save(Linear(2), tmp_path / name, overwrite=True)
 
 
 class TestArchive:

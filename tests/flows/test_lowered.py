@@ -23,7 +23,7 @@ from plmcmc.flows import (
     sample,
 )
 from plmcmc.flows.arithmetic import rounded_products
-from plmcmc.flows.grid import on_grid
+from plmcmc.flows.grid import BITS, on_grid, step_for
 from plmcmc.flows.lowered import WIDTH, _Lowered, is_lowered
 from plmcmc.flows.products import Product
 
@@ -193,3 +193,25 @@ def test_flows_in_float64_take_a_precision_too():
 def test_no_flow_is_lowered_twice():
     with pytest.raises(TypeError, match="already"):
         lowered(lowered(built("nice"), "bfloat16"), "tf32")
+
+
+@pytest.mark.parametrize("largest", [0.3, 1.0, 5.0, 900.0])
+def test_a_grid_leaves_room_above_the_largest_samples(largest):
+    step = step_for(torch.tensor([0.1, -largest]))
+    assert step == 2.0 ** (math.ceil(math.log2(largest)) - BITS)
+    source = torch.Generator().manual_seed(0)
+    # Sums of four such numbers are exact; on a grid of all 24 bits they would not be.
+    parts = on_grid(largest * (2 * torch.rand(4, 1000, generator=source) - 1), step)
+    exact = parts.double().sum(0)
+    assert torch.equal(parts.sum(0).double(), exact)
+    fine = on_grid(largest * (2 * torch.rand(4, 1000, generator=source) - 1), step / 2**3)
+    assert not torch.equal(fine.sum(0).double(), fine.double().sum(0))
+
+
+def test_a_grid_is_of_both_ends_of_the_couplings():
+    flow = shaken(NICE(8, width=10, depth=1, random_state=0), 0.1).eval()
+    near = lowered(flow, "tf32").grid_step
+    with torch.no_grad():
+        # Latents are where they were; data lie far away.
+        flow.shifts[-1][-1].bias.add_(1000.0)
+    assert lowered(flow, "tf32").grid_step >= 2.0 ** (10 - BITS) > near

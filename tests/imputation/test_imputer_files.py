@@ -1,6 +1,8 @@
 """A saved imputer fills as it did, and damage is named."""
 
 import json
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from plmcmc.flows import FileError
-from plmcmc.imputation import FlowImputer
+from plmcmc.imputation import EFFORTS, FlowImputer
+from plmcmc.imputation.files import _check_walk
 from rehashed import rehash
 from toy_tables import TINY, mixed, with_holes
 
@@ -79,6 +82,13 @@ WRONG = {
     "seed": (("seed",), -1, r"config\.json, seed: expected 0 or more; got -1"),
     "statistic": (("statistic",), "mode", r"statistic: expected one of mean, median, draw"),
     "effort": (("effort", "states"), "9", r"effort\.states: expected a whole number; got '9'"),
+    "no chains": (("effort", "chains"), 0, r"effort\.chains: expected 1 or more; got 0"),
+    "no states": (("effort", "states"), 0, r"effort\.states: expected 1 or more; got 0"),
+    "endless": (("effort", "burn_in"), 10**30, r"effort\.burn_in: expected 1000000 or less"),
+    "endless states": (("effort", "states"), 10**6, r"effort: expected members x chains x \(bu"),
+    "endless chains": (("effort", "chains"), 10**6, r"\) of 1000000 at most; got \d+: ask for"),
+    "endless burn-in": (("effort", "burn_in"), 10**6, r"effort: expected members x chains x"),
+    "other members": (("effort", "members"), 3, r"config\.members: expected 3, as effort\.mem"),
     "training": (("effort", "training", "rows"), None, r"effort\.training\.rows: expected a"),
     "kind": (("columns", 0, "kind"), "os.system", r"columns\[0\]\.kind: expected one of"),
     "levels": (("columns", 4, "levels"), [], r"columns\[4\]\.levels: expected distinct"),
@@ -129,6 +139,34 @@ def test_a_tensor_that_is_wrong_is_named(saved, tmp_path, name):
         FlowImputer.load(path)
 
 
+NUMBERS = [
+    ("flow.networks.0.weights.0", lambda t: t * np.nan, r"weights\.0: expected finite numbers"),
+    ("flow.networks.0.weights.1", lambda t: t + 1e30, "numbers are too large to compute with"),
+    ("flow.log_diagonal", lambda t: t + 255, "numbers are too large to compute with"),
+    ("gaussian.mean", lambda t: t + 1e30, "gaussian: expected moments of normal scores"),
+    ("gaussian.covariance", lambda t: -t, r"gaussian\.covariance: .* positive definite"),
+    # What factors a matrix looks at its lower half alone, and would take this one.
+    ("gaussian.covariance", lambda t: t + t.triu(1), r"gaussian\.covariance: .* symmetric"),
+    ("others.covariance", lambda t: t * 0, r"others\.covariance: .* positive definite"),
+    ("column.4.thresholds", lambda t: t * np.nan, r"column\.4\.thresholds: expected finite"),
+    ("column.0.low", lambda t: t * np.nan, r"column\.0: expected values in order"),
+    ("column.0.low", lambda t: t - np.inf, r"column\.0: expected values in order"),
+    ("column.1.high", lambda t: t + np.inf, r"column\.1: expected values in order"),
+]
+
+
+@pytest.mark.parametrize(("name", "spoil", "message"), NUMBERS)
+def test_numbers_that_nothing_could_be_drawn_with_are_named(saved, tmp_path, name, spoil, message):
+    """They would load, and fail much later, or give nonsense."""
+    path = saved[0].save(tmp_path / "m")
+    tensors = load_file(path / "weights.safetensors")
+    tensors[name] = spoil(tensors[name]).contiguous()
+    save_file(tensors, path / "weights.safetensors")
+    rehash(path)
+    with pytest.raises(FileError, match=message):
+        FlowImputer.load(path)
+
+
 @pytest.mark.parametrize("name", [*TENSORS, "more"])
 def test_a_tensor_too_few_or_too_many_is_named(saved, tmp_path, name):
     path = saved[0].save(tmp_path / "m")
@@ -145,6 +183,19 @@ def test_a_flow_is_no_imputer(tmp_path):
     (tmp_path / "config.json").write_text('{"format": "plmcmc-flow", "version": 1}')
     with pytest.raises(FileError, match=r"is not a plmcmc-imputer: .*says format 'plmcmc-flow'"):
         FlowImputer.load(tmp_path)
+
+
+def test_every_effort_that_has_a_name_loads_with_room():
+    for effort in EFFORTS.values():
+        _check_walk(replace(effort, states=100 * effort.states), "effort")
+
+
+def test_an_effort_that_would_not_load_is_not_saved(saved, tmp_path):
+    imputer = copy(saved[0])
+    imputer.effort_ = replace(imputer.effort_, states=10**6)
+    with pytest.raises(ValueError, match=r"effort: expected members x .*: ask for fewer states"):
+        imputer.save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
 
 
 def test_levels_that_a_file_cannot_hold_are_refused(tmp_path):

@@ -32,12 +32,12 @@ from odd_frames import (
     tables,
     with_schema,
 )
-from plmcmc.cli.tables.parquet import ParquetTable
-from plmcmc.cli.tables.text import TextTable
-from plmcmc.cli.tables.words import MARKERS
 from plmcmc.imputation import FlowImputer, files, filling, sampling
 from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
+from plmcmc.tables.parquet import ParquetTable
+from plmcmc.tables.text import TextTable
+from plmcmc.tables.words import MARKERS
 from table_files import run
 
 pytestmark = pytest.mark.filterwarnings("ignore::plmcmc.posterior.ConvergenceWarning")

@@ -10,11 +10,11 @@ import torch
 
 from plmcmc import FlowImputer
 from plmcmc.cli import main
-from plmcmc.cli.job import Found
 from plmcmc.cli.report.words import warnings_of
 from plmcmc.imputation import sampling
 from plmcmc.kernels.base import choose
 from plmcmc.posterior import StuckWarning
+from plmcmc.tables.fill import Found
 from toy_tables import TINY
 
 ROWS, COLUMNS = 40, 3

@@ -26,6 +26,7 @@ from plmcmc.flows import (
 from plmcmc.training import FaultWarning, TrainingError, fit_flow
 from plmcmc.training.fit import _split
 from toys import DEVIATIONS, Handing, correlated
+from tracing import tracing
 
 
 def rows_of(flow, rows, seed=0):
@@ -329,6 +330,17 @@ class TestRefusals:
         flow = Preprocessed([Logit()], Linear(2))
         with pytest.raises(TrainingError, match="4 held-out rows never had a finite likelihood"):
             fit_flow(flow, x, epochs=5, random_state=0)
+
+
+def test_steps_may_be_compiled_and_go_where_others_go():
+    found = {}
+    for compiled in (False, True):
+        with tracing() as traces:
+            flow = NICE(2, width=8, depth=1, random_state=0)
+            options = {"epochs": 2, "batch_size": 50, "compiled": compiled, "random_state": 0}
+            found[compiled] = fit_flow(flow, normals(), **options).train
+        assert bool(traces) == compiled
+    assert found[True] == pytest.approx(found[False], rel=1e-5)
 
 
 def test_the_front_door_has_it():

@@ -6,16 +6,17 @@ Nothing heavy is imported here: `plmcmc --help` must answer at once.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from plmcmc import __version__
+from plmcmc.cli.complain import complain
 from plmcmc.cli.doctor import add_doctor
 from plmcmc.cli.flow_options import add_fit_flow
 from plmcmc.cli.parser import Commands
-from plmcmc.cli.printable import printable
+from plmcmc.cli.paths import check_paths
 from plmcmc.cli.reproduce_options import add_reproduce
 from plmcmc.cli.table_options import add_fit, add_impute, add_info
+from plmcmc.disk import in_words
 
 USAGE_ERROR = 2
 
@@ -28,30 +29,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     try:
+        check_paths(arguments)
         return arguments.command(arguments)
     except (ValueError, OSError) as error:
-        print(f"plmcmc: {printable(_said(error))}", file=sys.stderr)
+        complain(_said(error))
         return USAGE_ERROR
     except (MemoryError, RuntimeError) as error:
-        print(f"plmcmc: {printable(_short_of_memory(error))}", file=sys.stderr)
+        less = ", --effort fast," if hasattr(arguments, "effort") else ""
+        complain(_short_of_memory(error, less))
         return 1
     except KeyboardInterrupt as error:
-        print(f"plmcmc: {printable(str(error)) or 'interrupted'}", file=sys.stderr)
+        complain(str(error) or "interrupted")
         return 130
 
 
 def _said(error: ValueError | OSError) -> str:
     """Return what is wrong, in words; the system's own errors are numbers and a few words."""
     if isinstance(error, OSError) and error.errno is not None:
-        return (
-            f"{error.filename or 'a file'}: expected to read or write it; the system says: "
-            f"{error.strerror}. Choose another place, or make room"
-        )
+        return in_words(error, error.filename or "a file", reading=True)
     return str(error)
 
 
-def _short_of_memory(error: MemoryError | RuntimeError) -> str:
-    """Return what to do about too little memory; other errors are raised again."""
+def _short_of_memory(error: MemoryError | RuntimeError, less: str) -> str:
+    """Return what to do about too little memory; other errors are raised again.
+
+    Args:
+        error: what was raised.
+        less: an option of this command that asks for less, if it has one.
+    """
     from plmcmc.posterior.memory import memory_ran_out
 
     said = memory_ran_out(error)
@@ -60,8 +65,8 @@ def _short_of_memory(error: MemoryError | RuntimeError) -> str:
     if said.startswith("not enough memory"):
         return str(error)
     return (
-        f"expected more memory than there is ({said}). Use fewer rows or columns, --effort fast, "
-        f"or a machine with more"
+        f"expected more memory than there is ({said}). Use fewer rows or columns{less} or a "
+        f"machine with more"
     )
 
 
@@ -102,7 +107,7 @@ def _add_demo(commands: Commands) -> None:
 
 def _run_demo(arguments: argparse.Namespace) -> int:
     from plmcmc.cli.demo import demo
-    from plmcmc.cli.threads import one_thread
+    from plmcmc.threads import one_thread
 
     with one_thread():
         demo(arguments.output, arguments.seed)

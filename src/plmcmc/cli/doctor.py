@@ -39,8 +39,8 @@ def add_doctor(commands: Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from plmcmc.cli.machine import machine
     from plmcmc.cli.request import check_device
-    from plmcmc.cli.threads import one_thread
     from plmcmc.diagnostics import self_test
+    from plmcmc.threads import one_thread
 
     check_device(arguments.device)
     found = machine()

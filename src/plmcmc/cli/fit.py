@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from plmcmc.cli.job import Job, is_placing, part_of, working
+from plmcmc.cli.large import rows_to_read
 from plmcmc.cli.request import (
     EFFORT,
     SEED,
@@ -22,14 +22,23 @@ from plmcmc.cli.request import (
 )
 from plmcmc.cli.say import say, silence, warn, warnings_in_words
 from plmcmc.cli.summary import tell_passed
-from plmcmc.cli.tables import Table, read_tables
-from plmcmc.cli.tables.columns import Plan, plan_of_tables
 from plmcmc.disk import check_directory
 from plmcmc.imputation import FlowImputer
+from plmcmc.tables import Table, check_no_directory, read_tables
+from plmcmc.tables.columns import Plan, plan_of_tables
+from plmcmc.tables.job import Job, part_of, placing, working
+from plmcmc.tables.placing import is_ours
+from plmcmc.tables.sample import sampled
 from plmcmc.training.team import Team, torchrun_team
 
 # Of fewer rows nothing can be learned that would be worth filling in.
 LEAST_ROWS = 10
+
+
+def check_rows(rows: int | None) -> None:
+    """Refuse to learn from a sample of next to nothing."""
+    if rows is not None and rows < LEAST_ROWS:
+        raise ValueError(f"--rows must be at least {LEAST_ROWS}; got {rows}")
 
 
 def fit(arguments: Namespace) -> None:
@@ -43,12 +52,13 @@ def _fit(arguments: Namespace, team: Team) -> None:
     place = Path(arguments.output)
     check_seed(arguments.seed)
     check_device(arguments.device)
+    check_rows(arguments.rows)
     part = part_of(place, several=False)
     # What stands there may be this very job's, stopped after it had written it.
-    overwrite = arguments.overwrite or is_placing(part)
+    overwrite = arguments.overwrite or is_ours(place, placing(part))
     check_model_place(place, "imputer", overwrite=overwrite)
     check_directory(place.parent)
-    tables = read_tables([Path(name) for name in arguments.data], arguments.na_values)
+    tables = _read(arguments, team)
     plan = plan_of_tables(tables, arguments)
     tell_passed(plan, tables)
     if not plan.known.kinds:
@@ -58,12 +68,35 @@ def _fit(arguments: Namespace, team: Team) -> None:
     with warnings_in_words(), _working_together(team, part, arguments) as job:
         learned = fitted(arguments, plan, frames, job, distributed=team.size > 1)
         if team.leads:
-            job.place()
+            # Somebody may have put something there meanwhile.
+            check_model_place(place, "imputer", overwrite=overwrite)
+            job.place([place])
             learned.save(place, overwrite=overwrite)
     rows = sum(table.rows for table in tables)
     by = f", in {team.size} processes" * (team.size > 1)
     say(f"Learned {len(plan.known.kinds)} columns from {rows} rows{by}.\nWritten: {place}")
     say(f"{time.perf_counter() - began:.1f} s in all.")
+
+
+def _read(arguments: Namespace, team: Team) -> list[Table]:
+    """Read tables: all rows, or as many at random as were asked for, or as memory holds."""
+    paths = [Path(name) for name in arguments.data]
+    for path in paths:
+        check_no_directory(path)
+    if arguments.rows is None:
+        # Machines may differ, and all must learn from the same rows: the leader decides.
+        arguments.rows = team.agreed(rows_to_read(paths, team.beside) or 0) or None
+        why = "all would take more memory than there is"
+    else:
+        why = "--rows"
+    if arguments.rows is None:
+        return read_tables(paths, arguments.na_values, arguments.exclude)
+    seed = SEED if arguments.seed is None else arguments.seed
+    found = sampled(paths, arguments.na_values, arguments.rows, seed, arguments.exclude)
+    taken = sum(table.rows for table in found.tables)
+    if taken < found.rows:
+        say(f"Learning from {taken:,} of {found.rows:,} rows, at random (seed {seed}): {why}.")
+    return found.tables
 
 
 @contextmanager
@@ -73,7 +106,9 @@ def _working_together(team: Team, part: Path, arguments: Namespace) -> Iterator[
         team.wait()
         yield Job(part)
         return
-    with working(part, identity_of("fit", arguments), overwrite=arguments.overwrite) as job:
+    with working(
+        part, identity_of("fit", arguments), overwrite=arguments.overwrite, tell=say
+    ) as job:
         team.wait()
         yield job
 

@@ -13,10 +13,8 @@ from torch import Tensor
 
 from plmcmc import __version__
 from plmcmc.chains import described
-from plmcmc.cli.job import is_placing, part_of, working
 from plmcmc.cli.request import (
     check_device,
-    check_free,
     check_model_place,
     check_seed,
 )
@@ -36,6 +34,9 @@ from plmcmc.flows import (
     sample,
     save,
 )
+from plmcmc.tables.job import part_of, placing, working
+from plmcmc.tables.places import check_free
+from plmcmc.tables.placing import is_ours
 from plmcmc.training import Fitted, bits_per_value, fit_flow
 
 Images = NDArray[np.uint8]
@@ -58,8 +59,10 @@ def fit_flow_command(arguments: Namespace) -> None:
     sheet = Path(arguments.samples or f"{place}.png")
     part = part_of(place, several=False)
     # What stands there may be this very job's, stopped while it wrote it.
-    overwrite = arguments.overwrite or is_placing(part)
+    ours = placing(part)
+    overwrite = arguments.overwrite or is_ours(place, ours)
     size = _checked(arguments, place, sheet, overwrite=overwrite)
+    check_free([sheet], overwrite=arguments.overwrite, ours=ours)
     images = _read(arguments.data, arguments.bits, arguments.first)
     test = _read(arguments.test, arguments.bits) if arguments.test else None
     if test is not None and test.shape[1:] != images.shape[1:]:
@@ -72,7 +75,10 @@ def fit_flow_command(arguments: Namespace) -> None:
     rows, *shape = images.shape
     say(f"{rows:,} images of {' x '.join(map(str, shape))}; {weights:,} weights to learn.")
     identity = _identity(arguments, size, images)
-    with warnings_in_words(), working(part, identity, overwrite=arguments.overwrite) as job:
+    with (
+        warnings_in_words(),
+        working(part, identity, overwrite=arguments.overwrite, tell=say) as job,
+    ):
         fitted = _trained(flow.to(arguments.device), images, arguments, job.checkpoint)
         _tell(fitted, images)
         if test is not None:
@@ -81,7 +87,10 @@ def fit_flow_command(arguments: Namespace) -> None:
         source = torch.Generator(arguments.device).manual_seed(arguments.seed)
         with torch.no_grad():
             drawn = sample(fitted.flow, SAMPLES, source, temperature=arguments.temperature)
-        job.place()
+        # Somebody may have put something there meanwhile.
+        check_model_place(place, "flow", overwrite=overwrite)
+        check_free([sheet], overwrite=arguments.overwrite, ours=ours)
+        job.place([sheet, place])
         write_sheet(sheet, drawn.cpu().numpy(), 2**arguments.bits)
         save(fitted.flow.cpu(), place, overwrite=overwrite)
     say(f"Written: {place} (plmcmc.load reads it)\nWritten: {sheet}")
@@ -102,7 +111,6 @@ def _checked(
         raise ValueError(f"--samples {sheet}: expected a name that ends in .png")
     check_model_place(place, "flow", overwrite=overwrite)
     check_directory(place.parent)
-    check_free([sheet], overwrite=overwrite)
     size = dict(SIZES[arguments.flow])
     for option in {name for own in SIZES.values() for name in own}:
         given = getattr(arguments, option)
@@ -143,6 +151,7 @@ def _trained(flow: Preprocessed, images: Images, arguments: Namespace, checkpoin
         weight_decay=0.0,
         noise=arguments.noise,
         precision=arguments.precision,
+        compiled=arguments.compiled,
         augment=_mirrored if arguments.mirror else None,
         held_out=arguments.held_out,
         patience=arguments.patience,
@@ -159,7 +168,7 @@ def _mirrored(images: Tensor, source: torch.Generator) -> Tensor:
 
 def _identity(arguments: Namespace, size: dict[str, int | str], images: Images) -> dict:
     options = ("flow", "bits", "epochs", "batch_size", "learning_rate", "held_out", "patience")
-    options += ("precision", "mirror", "noise", "seed", "device")
+    options += ("precision", "compiled", "mirror", "noise", "seed", "device")
     return {
         "command": "fit-flow",
         "plmcmc": __version__,

@@ -81,6 +81,12 @@ def _add_training(command: argparse.ArgumentParser) -> None:
         help="that networks compute in while training; tf32 and bfloat16 are faster on a "
         "GPU (%(default)s)",
     )
+    add(
+        "--compiled",
+        action="store_true",
+        help="let torch compile the steps: faster on a GPU after a quarter of a minute; takes a C "
+        "compiler",
+    )
 
 
 def _add_mirror(command: argparse.ArgumentParser) -> None:

@@ -2,39 +2,70 @@
 
 from __future__ import annotations
 
+import os
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from functools import cache
+from copy import copy
+from functools import cache, partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
+from plmcmc.cli.bulk import impute_in_parts, in_parts
 from plmcmc.cli.fit import check_enough, fitted
-from plmcmc.cli.job import Filled, Found, Job, is_placing, part_of, working
+from plmcmc.cli.large import rows_to_read
 from plmcmc.cli.report import Asked, report
-from plmcmc.cli.request import EFFORT, check_free, check_options, identity_of, leftovers, places_of
+from plmcmc.cli.request import EFFORT, check_draws, check_options, identity_of
 from plmcmc.cli.say import say, warn, warnings_in_words
-from plmcmc.cli.summary import pooled, tell_converged, tell_filled, tell_passed
-from plmcmc.cli.tables import Table, read_tables, write_files
-from plmcmc.cli.tables.columns import Plan, check_levels, plan_of_model, plan_of_tables
-from plmcmc.cli.tables.kinds import Flag
+from plmcmc.cli.summary import tell_converged, tell_filled, tell_passed
+from plmcmc.distributed.request import check_flag
 from plmcmc.imputation import EFFORTS, FlowImputer
 from plmcmc.imputation.convergence import LEAST_STATES
+from plmcmc.tables import Table, check_no_directory, read_tables, write_files
+from plmcmc.tables.columns import Plan, check_levels, plan_of_model, plan_of_tables
+from plmcmc.tables.fill import Filled, filled, loaded, pooled
+from plmcmc.tables.job import Job, part_of, placing, working
+from plmcmc.tables.places import check_free, check_outlasts, leftovers, places_of
 
 
-def impute(arguments: Namespace) -> None:
-    """Fill the holes of files with tables, by a saved model or one fitted to all of them."""
-    began = time.perf_counter()
+def impute(arguments: Namespace) -> int:
+    """Fill the holes of files with tables, by a saved model or one fitted to all of them.
+
+    Returns the exit code: 1, if some of many files could not be filled, and the others are.
+    """
     check_options(arguments)
+    for name in arguments.data:
+        check_no_directory(Path(name))
+    if in_parts(arguments):
+        return impute_in_parts(arguments)
+    _impute_whole(arguments)
+    return 0
+
+
+def _impute_whole(arguments: Namespace) -> None:
+    """Read all tables, fill them, and write them in the end."""
+    began = time.perf_counter()
     paths, output = [Path(name) for name in arguments.data], Path(arguments.output)
+    if len(paths) == 1 and arguments.output.endswith(("/", os.sep)):
+        raise ValueError(
+            f"{arguments.output} is a directory: expected a file for the one table. Name one"
+        )
+    check_draws(paths, arguments.draws)
     places = [place for own in places_of(paths, output, arguments.draws) for place in own]
     places += [Path(arguments.report)] if arguments.report else []
     part = part_of(output, several=len(paths) > 1)
-    check_free(places, overwrite=arguments.overwrite or is_placing(part))
-    imputer = _loaded(arguments) if arguments.model else None
-    tables = read_tables(paths, arguments.na_values)
+    check_outlasts(places, part)
+    check_free(places, overwrite=arguments.overwrite, ours=placing(part), data=paths)
+    if rows_to_read(paths) is not None:
+        warn(
+            "these files may take more memory than there is. Convert them to Parquet, learn from "
+            "some rows (plmcmc fit --rows), and fill them by that --model, which needs little"
+        )
+    asked = {"statistic": arguments.statistic, "seed": arguments.seed}
+    by_model = arguments.model is not None
+    imputer = loaded(arguments.model, arguments.device, **asked) if by_model else None
+    tables = read_tables(paths, arguments.na_values, arguments.exclude)
     if arguments.flag is not None:
         _check_flag(arguments, imputer, tables)
     plan = plan_of_model(imputer, tables) if imputer else plan_of_tables(tables, arguments)
@@ -43,7 +74,10 @@ def impute(arguments: Namespace) -> None:
     holes = {n: sum(table.holes(n) for table in tables) for n in plan.known.kinds}
     _check(imputer, plan, tables, frames, holes=any(holes.values()))
     identity = identity_of("impute", arguments)
-    with warnings_in_words(), working(part, identity, overwrite=arguments.overwrite) as job:
+    with (
+        warnings_in_words(),
+        working(part, identity, overwrite=arguments.overwrite, tell=say) as job,
+    ):
         learned = cache(lambda: imputer or fitted(arguments, plan, frames, job))
         done = _done(job, learned, arguments, plan, tables, frames)
         contents = [content for own in done for content in own.contents]
@@ -51,9 +85,11 @@ def impute(arguments: Namespace) -> None:
             say("Looking at what was drawn, for the report.")
             asked, found = Asked(arguments, plan, tables, frames), pooled([o.found for o in done])
             contents.append(report(asked, found, learned() if found.holes else None).encode())
-        job.place()
+        # Somebody may have put something there meanwhile.
+        check_free(places, overwrite=arguments.overwrite, ours=placing(part), data=paths)
+        job.place(dict(zip(places, contents, strict=True)))
         write_files(zip(places, contents, strict=True))
-    tell_filled(plan, holes, sum(table.rows for table in tables))
+    tell_filled(plan.known.kinds, holes, sum(table.rows for table in tables))
     tell_converged([own.found for own in done])
     say("\n".join(f"Written: {place}" for place in places))
     old = leftovers(paths, output, arguments.draws)
@@ -63,28 +99,14 @@ def impute(arguments: Namespace) -> None:
     say(f"{time.perf_counter() - began:.1f} s in all.")
 
 
-def _loaded(arguments: Namespace) -> FlowImputer:
-    imputer = FlowImputer.load(arguments.model, device=arguments.device)
-    if arguments.statistic:
-        imputer.statistic = arguments.statistic
-    if arguments.seed is not None:
-        imputer.seed_ = arguments.seed
-    return imputer
-
-
 def _check_flag(arguments: Namespace, imputer: FlowImputer | None, tables: Sequence[Table]) -> None:
     """Refuse a flag that could not be told, or not be added."""
-    effort = imputer.effort_ if imputer else EFFORTS[arguments.effort or EFFORT]
-    if effort.states < LEAST_STATES:
-        whose = "the model's effort" if imputer else f"--effort {arguments.effort}"
+    if imputer:
+        check_flag(imputer, arguments.flag, arguments.draws)
+    elif EFFORTS[arguments.effort or EFFORT].states < LEAST_STATES:
         raise ValueError(
-            f"--flag tells what has converged, and {whose} runs too few steps to tell: choose "
-            f"--effort default or thorough{' when fitting' * bool(imputer)}"
-        )
-    if imputer and imputer.statistic == "draw":
-        raise ValueError(
-            "--flag is told by chains that run on, and the model draws one state of each: ask for "
-            "--statistic mean or median"
+            f"--flag tells what has converged, and --effort {arguments.effort} runs too few steps "
+            f"to tell: choose --effort default or thorough"
         )
     for table in tables:
         if arguments.flag in table.names:
@@ -112,6 +134,13 @@ def _check(
         say("Nothing to fill: no cell of the columns to fill is missing. Copying.")
 
 
+def _at(learned: Callable[[], FlowImputer], number: int) -> FlowImputer:
+    """Return the imputer with the seed of a file among several."""
+    imputer = copy(learned())
+    imputer.origin_ = (number, 0)
+    return imputer
+
+
 def _done(
     job: Job,
     learned: Callable[[], FlowImputer],
@@ -125,48 +154,8 @@ def _done(
     for number, (table, frame) in enumerate(zip(tables, frames, strict=True)):
         own = job.filled(number)
         if own is None:
-            own = _filled(learned, arguments, plan, table, frame)
+            options = {"draws": arguments.draws, "flag": arguments.flag}
+            own = filled(partial(_at, learned, number), plan.known, table, frame, **options)
             job.keep(number, own)
         found.append(own)
     return found
-
-
-def _filled(
-    learned: Callable[[], FlowImputer],
-    arguments: Namespace,
-    plan: Plan,
-    table: Table,
-    frame: pd.DataFrame,
-) -> Filled:
-    """Return what to write of one table; copies, if nothing of it is missing."""
-    missing, draws = frame.isna().to_numpy(), arguments.draws
-    rows, settled = missing.any(1), np.ones(len(missing), dtype=bool)
-    completed, found = [frame] * (draws or 1), Found(0, None, 0, None)
-    if rows.any():
-        imputer = learned()
-        completed = imputer.complete(frame, draws) if draws else [imputer.transform(frame)]
-        _check_filled(table, completed)
-        told = imputer.convergence_ if imputer.convergence_.checked else None
-        if told is not None:
-            settled[rows] = told.rows
-        found = Found(
-            int(rows.sum()),
-            None if told is None else int(told.rows.sum()),
-            int(missing.sum()),
-            None if told is None else told.share,
-            int(imputer.convergence_.stuck.sum()),
-        )
-    flag = None if arguments.flag is None else Flag(arguments.flag, settled.tolist())
-    return Filled([table.filled(plan.known, own, flag) for own in completed], found)
-
-
-def _check_filled(table: Table, completed: Sequence[pd.DataFrame]) -> None:
-    """Refuse to write what is no value: chains may have gone astray."""
-    for frame in completed:
-        left = [name for name in frame.columns if frame[name].isna().to_numpy().any()]
-        if left:
-            raise ValueError(
-                f"{table.path}, columns {left}: no values were found to fill in. Look for a column "
-                f"in which nearly every value occurs once, and --exclude it; if there is none, "
-                f"please report this"
-            )

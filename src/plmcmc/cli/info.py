@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
-from plmcmc.cli.printable import printable
+from plmcmc.cli.printable import named, one_line
 from plmcmc.cli.say import say
 from plmcmc.data.schema import Column, Levels
 from plmcmc.imputation import EFFORTS, FlowImputer
@@ -18,26 +20,26 @@ def info(path: str) -> None:
     """Print what a saved imputer holds."""
     imputer = FlowImputer.load(path)
     layout, schema = imputer.layout_, imputer.model_.schema
-    shown = Shown(title=escape(printable(path)))
+    shown = Shown(title=escape(one_line(path)))
     for name in ("column", "kind", "values"):
         shown.add_column(name)
     for name, kind, levels, column in zip(
         layout.names, layout.kinds, layout.levels, schema.columns, strict=True
     ):
-        words = _range(column) if levels is None else _listed([str(level) for level in levels])
-        shown.add_row(escape(printable(name)), kind, escape(printable(words)))
+        words = _range(column) if levels is None else _listed(levels)
+        shown.add_row(escape(named(name)), kind, escape(words))
     Console().print(shown)
     effort = imputer.effort_
-    named = next((name for name, known in EFFORTS.items() if known == effort), "custom")
+    asked = next((name for name, known in EFFORTS.items() if known == effort), "custom")
     say(
-        f"rows learned from: {imputer.rows_}\neffort: {named}\nmembers: {effort.members}\n"
+        f"rows learned from: {imputer.rows_}\neffort: {asked}\nmembers: {effort.members}\n"
         f"seed: {imputer.seed_}\nstatistic: {imputer.statistic}"
     )
 
 
-def _listed(words: list[str]) -> str:
-    more = f" ... ({len(words)} in all)" if len(words) > MOST_LEVELS else ""
-    return ", ".join(words[:MOST_LEVELS]) + more
+def _listed(levels: Sequence[object]) -> str:
+    more = f" ... ({len(levels)} in all)" if len(levels) > MOST_LEVELS else ""
+    return ", ".join(map(named, levels[:MOST_LEVELS])) + more
 
 
 def _range(column: Column) -> str:

@@ -57,7 +57,7 @@ def _packages() -> Iterator[tuple[str, str | None]]:
 def _cpu() -> dict[str, Any]:
     usable = getattr(os, "sched_getaffinity", None)
     cores = len(usable(0)) if usable else os.cpu_count()
-    total, free = _memory()
+    total, free = memory()
     return {
         "name": "cpu",
         "model": platform.machine(),
@@ -74,7 +74,7 @@ def _gpus() -> Iterator[dict[str, Any]]:
         yield {"name": f"cuda:{number}", "model": model, "free": free, "total": total}
 
 
-def _memory() -> tuple[int | None, int | None]:
+def memory() -> tuple[int | None, int | None]:
     """Return the bytes of memory that there are, and that are free; None where nobody can tell."""
     total = free = None
     with suppress(OSError, ValueError, AttributeError):
@@ -89,6 +89,11 @@ def _memory() -> tuple[int | None, int | None]:
         left = limit - int((_CONTAINER / "memory.current").read_text())
         total, free = min(total or limit, limit), min(free or left, left)
     return total, free
+
+
+def free_memory() -> int | None:
+    """Return the bytes of memory that are free; None where nobody can tell."""
+    return memory()[1]
 
 
 def gigabytes(size: int | None) -> str:

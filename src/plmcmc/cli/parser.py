@@ -15,7 +15,7 @@ AFTER = """\
 
 exit codes:
   0    done
-  1    too little memory
+  1    too little memory; of many Parquet files, some could not be filled
   2    input that cannot be worked with; a message says where and why
   130  stopped by Ctrl-C; the same command goes on from there
 """

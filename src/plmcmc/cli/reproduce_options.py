@@ -62,8 +62,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.name is None:
         raise ValueError("say which experiment: `plmcmc reproduce --list` names them")
-    from plmcmc.cli.threads import one_thread
     from plmcmc.experiments.reproduce import reproduce
+    from plmcmc.threads import one_thread
 
     with one_thread() if arguments.scale == "smoke" else nullcontext():
         report = reproduce(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from plmcmc import __version__
-from plmcmc.cli.tables import form_of, suffix_of
-from plmcmc.disk import check_directory, standing
+from plmcmc.cli.machine import free_memory, gigabytes
+from plmcmc.disk import hash_of, hashes_of, standing
+from plmcmc.distributed.request import check_apart
 from plmcmc.flows.stored import free_place
 from plmcmc.imputation.device import device_of
+from plmcmc.tables.places import check_length
 
 SEED = 0
 EFFORT = "default"
 STATISTIC = "mean"
+# What a completed table takes: beside its cells, and as a multiple of its file's size.
+TABLE_BYTES, TIMES = 10_000, 4
 
 
 def check_options(arguments: Namespace) -> None:
@@ -35,10 +38,46 @@ def check_options(arguments: Namespace) -> None:
     if arguments.flag is not None:
         _check_flag(arguments)
     for option in ("effort", "types", "exclude"):
-        if arguments.model and getattr(arguments, option):
+        if arguments.model is not None and getattr(arguments, option):
             raise ValueError(
                 f"--{option} belongs to fitting, and --model is fitted already: leave it out"
             )
+    if arguments.model is not None:
+        check_apart(Path(arguments.output), Path(arguments.model))
+    _check_engine(arguments)
+
+
+def _check_engine(arguments: Namespace) -> None:
+    """Refuse workers that nobody would start."""
+    if arguments.engine and arguments.model is None:
+        raise ValueError(
+            f"--engine {arguments.engine} fills by a --model; got none. Fit one first: plmcmc fit, "
+            f"with --rows if files are large"
+        )
+    if arguments.engine and arguments.report:
+        raise ValueError(
+            "--report looks at whole tables, and --engine fills them part by part: leave out one "
+            "of them"
+        )
+    for option in ("address", "num_workers", "gpus_per_worker"):
+        if getattr(arguments, option) is not None and arguments.engine != "ray":
+            raise ValueError(
+                f"--{option.replace('_', '-')} belongs to --engine ray: add that, or leave it out"
+            )
+
+
+def check_draws(paths: Sequence[Path], draws: int | None) -> None:
+    """Refuse more completed tables than there is memory for: all are made before one is written."""
+    free = free_memory()
+    if draws is None or free is None:
+        return
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    most = free // (len(paths) * TABLE_BYTES + TIMES * size)
+    if draws > most:
+        raise ValueError(
+            f"--draws {draws}: expected at most {most}, as {gigabytes(free)} of memory are free. "
+            f"Ask for fewer"
+        )
 
 
 def check_seed(seed: int | None) -> None:
@@ -73,87 +112,31 @@ def identity_of(command: str, arguments: Namespace) -> dict[str, Any]:
     found = {
         "command": command,
         "plmcmc": __version__,
-        "data": [[Path(name).name, _hash(Path(name))] for name in arguments.data],
+        "data": [[Path(name).name, hash_of(Path(name))] for name in arguments.data],
         "na-values": sorted(set(arguments.na_values)),
         "seed": arguments.seed,
         "device": arguments.device,
     }
-    if model:
-        files = sorted(Path(model).iterdir()) if Path(model).is_dir() else [Path(model)]
-        found["model"] = [_hash(path) for path in files if path.is_file()]
+    if model is not None:
+        found["model"] = hashes_of(Path(model))
     else:
         found |= {
             "seed": SEED if arguments.seed is None else arguments.seed,
             "effort": arguments.effort or EFFORT,
-            "types": arguments.types and _hash(Path(arguments.types)),
+            "types": arguments.types and hash_of(Path(arguments.types)),
             "exclude": sorted(set(arguments.exclude)),
         }
+    if command == "fit":
+        found["rows"] = arguments.rows
     if command == "impute":
-        statistic = of["statistic"] or (None if model else STATISTIC)
+        statistic = of["statistic"] or (STATISTIC if model is None else None)
         found |= {"draws": of["draws"], "statistic": statistic, "flag": of["flag"]}
-    return found
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def places_of(paths: Sequence[Path], output: Path, draws: int | None) -> list[list[Path]]:
-    """Return the files to write for each file that is read."""
-    if len(paths) == 1:
-        if output.is_dir():
-            raise ValueError(
-                f"{output} is a directory: expected a file for the one table. Name one"
-            )
-        if form_of(output) != form_of(paths[0]):
-            raise ValueError(
-                f"{output}: expected a {form_of(paths[0])} file, as {paths[0]} is. Choose that "
-                f"suffix"
-            )
-        return [_numbered(output, draws)]
-    names = [path.name for path in paths]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise ValueError(f"two files would be written to {output / twice[0]}: rename one")
-    return [_numbered(output / name, draws) for name in names]
-
-
-def _numbered(place: Path, draws: int | None) -> list[Path]:
-    suffix = suffix_of(place)
-    if draws is None:
-        return [place]
-    stem = place.name.removesuffix(suffix)
-    return [place.with_name(f"{stem}-{draw}{suffix}") for draw in range(1, draws + 1)]
-
-
-def check_free(places: Sequence[Path], *, overwrite: bool) -> None:
-    """Refuse before the work what could not be written after it."""
-    for place in places:
-        if place.exists() and not overwrite:
-            raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
-        if place.is_dir():
-            raise ValueError(f"{place} is a directory: expected a file. Name one")
-    for directory in {place.parent for place in places}:
-        check_directory(directory)
-
-
-def leftovers(paths: Sequence[Path], output: Path, draws: int | None) -> list[Path]:
-    """Return tables with higher numbers, of a job with more draws, that stand beside the new."""
-    if draws is None:
-        return []
-    found = []
-    for own in places_of(paths, output, 1):
-        stem, suffix = own[0].name.removesuffix(f"-1{suffix_of(own[0])}"), suffix_of(own[0])
-        number = draws + 1
-        while (other := own[0].with_name(f"{stem}-{number}{suffix}")).exists():
-            found.append(other)
-            number += 1
     return found
 
 
 def check_model_place(place: Path, kind: str, *, overwrite: bool) -> None:
     """Refuse before the work a place where a model could not be saved after it."""
+    check_length(place)
     if standing(place).exists() and not overwrite:
         raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
     free_place(place, kind, overwrite=overwrite)

@@ -8,34 +8,42 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
-from plmcmc.cli.job import Found
-from plmcmc.cli.printable import printable
+from plmcmc.cli.printable import named
 from plmcmc.cli.say import say, warn
-from plmcmc.cli.tables import Table
-from plmcmc.cli.tables.columns import Plan
 from plmcmc.imputation.convergence import CONVERGED, LIMIT
+from plmcmc.tables import Table
+from plmcmc.tables.columns import Plan
+from plmcmc.tables.fill import Found, pooled
 
 
 def tell_passed(plan: Plan, tables: Sequence[Table]) -> None:
     """Say which columns are left as they are, and why; refuse to work if those are all."""
     left = {name: sum(table.holes(name) for table in tables) for name in plan.passed}
-    listed = ", ".join(
-        f"{name} ({reason}{_left(left[name])})" for name, reason in plan.passed.items()
-    )
     if any(left.values()) and not plan.known.kinds:
         raise ValueError(
-            f"expected a column to learn from; all would pass through untouched: {listed}. Say "
-            f"with --types what they are"
+            f"expected a column to learn from; all would pass through untouched: "
+            f"{_listed(plan.passed, left)}. Say with --types what they are"
         )
-    if plan.passed:
-        say(f"Passed through untouched: {listed}.")
+    tell_left(plan.passed, left)
+
+
+def tell_left(passed: Mapping[str, str], left: Mapping[str, int]) -> None:
+    """Say which columns are left as they are, why, and how many of their cells are missing."""
+    if passed:
+        say(f"Passed through untouched: {_listed(passed, left)}.")
+
+
+def _listed(passed: Mapping[str, str], left: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{named(name)} ({reason}{_left(left.get(name, 0))})" for name, reason in passed.items()
+    )
 
 
 def _left(holes: int) -> str:
     return f"; {holes} missing" if holes else ""
 
 
-def tell_filled(plan: Plan, holes: Mapping[str, int], rows: int) -> None:
+def tell_filled(kinds: Mapping[str, str], holes: Mapping[str, int], rows: int) -> None:
     """Show what was filled, a line per column that had holes."""
     if not any(holes.values()):
         return
@@ -47,7 +55,7 @@ def tell_filled(plan: Plan, holes: Mapping[str, int], rows: int) -> None:
     for name, count in holes.items():
         if count:
             share = f"{100 * count / rows:.1f}%"
-            shown.add_row(escape(printable(name)), plan.known.kinds[name], str(count), share)
+            shown.add_row(escape(named(name)), kinds[name], str(count), share)
     Console().print(shown)
 
 
@@ -70,14 +78,3 @@ def tell_converged(tables: Sequence[Found]) -> None:
             f"only {found.share:.0%} of the missing values have converged: use --effort thorough, "
             f"and look at a --report"
         )
-
-
-def pooled(tables: Sequence[Found]) -> Found:
-    """Return how the chains of several tables converged, taken together."""
-    names = ("rows", "holes", "stuck")
-    rows, holes, stuck = (sum(getattr(own, name) for own in tables) for name in names)
-    told = [own for own in tables if own.holes]
-    if not told or any(own.share is None or own.settled is None for own in told):
-        return Found(rows, None, holes, None, stuck)
-    share = sum(own.holes * (own.share or 0.0) for own in told) / holes
-    return Found(rows, sum(own.settled or 0 for own in told), holes, share, stuck)

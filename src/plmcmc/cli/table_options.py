@@ -24,11 +24,13 @@ def add_impute(commands: Commands) -> None:
         "plmcmc impute survey.csv -o filled.csv --report report.html",
         "plmcmc impute survey.csv -o drawn.csv --draws 20",
         "plmcmc impute new.parquet -o filled.parquet --model model",
+        "plmcmc impute big/*.parquet -o filled/ --model model --engine ray --num-workers 8",
     )
     _add_data(impute)
     _add_output(impute, "OUT", "the file to write; of several DATA, a directory")
     _add_filling(impute)
     _add_fitting(impute, "0, or the model's")
+    _add_engines(impute)
     impute.set_defaults(command=_run_impute)
 
 
@@ -41,10 +43,18 @@ def add_fit(commands: Commands) -> None:
         "Learn from tables with holes, and save the model: plmcmc impute --model then fills other "
         "rows of the same columns without learning again.",
         "plmcmc fit survey.csv -o model",
+        "plmcmc fit big/*.parquet -o model --rows 100000",
     )
     _add_data(fit)
     _add_output(fit, "MODEL", "the directory to write, or one file if it ends in .zip")
     _add_fitting(fit, "0")
+    fit.add_argument(
+        "--rows",
+        type=int,
+        metavar="N",
+        help="learn from N rows of CSV, TSV or Parquet files, chosen at random by the seed "
+        "(default: all; of files that would not fit into memory, 200000)",
+    )
     fit.set_defaults(command=_run_fit)
 
 
@@ -145,21 +155,41 @@ def _add_fitting(command: argparse.ArgumentParser, seed: str) -> None:
     )
 
 
+def _add_engines(command: argparse.ArgumentParser) -> None:
+    """Add who does the work, of Parquet files that are filled part by part."""
+    add = command.add_argument
+    add(
+        "--engine",
+        choices=("stream", "ray"),
+        help="who fills Parquet files by a --model, part by part, in bounded memory: stream, this "
+        "process (the default for them), or Ray's workers (pip install 'plmcmc[ray]'); the output "
+        "is the same",
+    )
+    add("--address", help="of a Ray cluster, such as auto (default: Ray is started here)")
+    add(
+        "--num-workers",
+        type=int,
+        metavar="N",
+        help="how many Ray workers (default: one for each core, or for each share of a GPU)",
+    )
+    add(
+        "--gpus-per-worker",
+        type=float,
+        metavar="G",
+        help="GPUs of each Ray worker, such as 1 or 0.5 (default: none)",
+    )
+
+
 def _run_impute(arguments: argparse.Namespace) -> int:
     from plmcmc.cli.impute import impute
-    from plmcmc.cli.threads import one_thread
 
-    with one_thread():
-        impute(arguments)
-    return 0
+    return impute(arguments)
 
 
 def _run_fit(arguments: argparse.Namespace) -> int:
     from plmcmc.cli.fit import fit
-    from plmcmc.cli.threads import one_thread
 
-    with one_thread():
-        fit(arguments)
+    fit(arguments)
     return 0
 
 

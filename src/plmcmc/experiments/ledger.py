@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from plmcmc.disk import check_directory, failing_in_words
+from plmcmc.disk import check_directory, failing_in_words, hash_of
 from plmcmc.experiments.kept import read_arrays, write_arrays
 from plmcmc.experiments.study import Found
 
@@ -72,15 +72,19 @@ class Ledger(Mapping[str, Found]):
             raise LedgerError(f"{self._path}, line {number}: expected {sorted(expected[0])}")
         return line
 
-    def check_source(self, path: Path) -> None:
+    def check_source(self, path: Path, name: str) -> None:
         """Note a file or directory that parts are made of; refuse one that has changed since.
+
+        Args:
+            path: where it is.
+            name: what it is known by, wherever it is: another source has another.
 
         Raises:
             LedgerError: if parts that are done were made of another.
         """
         if path in self._checked:
             return
-        name, now = path.name, _hash_of(path)
+        now = _hash_of(path)
         if self._sources.get(name, now) != now and self._numbers:
             raise LedgerError(
                 f"{path} is not what the parts that are done were made of (data: "
@@ -137,8 +141,7 @@ def _hash_of(path: Path) -> str:
     for own in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if own.is_file():
             digest.update(own.name.encode())
-            with own.open("rb") as file:
-                digest.update(file_digest(file, "sha256").digest())
+            digest.update(bytes.fromhex(hash_of(own)))
     return digest.hexdigest()[:16]
 
 

@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from plmcmc.disk import write
+from plmcmc.disk import check_directory, failing_in_words, locked, write
 from plmcmc.experiments.catalogue import CATALOGUE, experiment_of
-from plmcmc.experiments.ledger import Ledger
-from plmcmc.experiments.study import Found, Place
+from plmcmc.experiments.ledger import LINES, Ledger
+from plmcmc.experiments.study import Experiment, Found, Place
 
 REPORT, SHARED = "report.md", "shared"
 
@@ -41,30 +41,45 @@ def reproduce(
     """
     experiment = experiment_of(name, scale)
     own = Path(output) / f"{name}-{scale}"
-    shared = Path(output) / SHARED
-    ledger = Ledger(own, experiment.settings())
-    place = Place(
-        own, shared, None if data is None else Path(data), device, progress, ledger.check_source
-    )
+    check_directory(own)
+    with failing_in_words(own):
+        own.mkdir(parents=True, exist_ok=True)
+    # Two at once would run the same parts, and go on from each other's checkpoints.
+    with locked(own / LINES):
+        ledger = Ledger(own, experiment.settings())
+        known, at = None if data is None else Path(data), Path(output) / SHARED
+        place = Place(own, at, known, device, progress, ledger.check_source)
+        _run(experiment, _wanted(experiment, name, only), ledger, place, f"{name} ({scale})", say)
+        body = experiment.report(ledger, place)
+        report = _report(name, scale, body, len(ledger), len(experiment.parts()))
+        report += "".join(f"- {reading}\n" for reading in experiment.readings)
+        write(own / REPORT, report.encode())
+    say(f"Written: {own / REPORT}")
+    return report
+
+
+def _wanted(experiment: Experiment, name: str, only: str | None) -> list[str]:
     parts = experiment.parts()
     wanted = [part for part in parts if only is None or only in part]
     if not wanted:
         raise ValueError(f"no part of {name} has {only!r} in its name; one is {parts[0]!r}")
-    todo = [part for part in wanted if part not in ledger]
+    return wanted
+
+
+def _run(
+    experiment: Experiment, wanted: list[str], ledger: Ledger, place: Place, title: str, say: Say
+) -> None:
+    """Run the parts that are not done, and keep what they find."""
+    todo, parts = [part for part in wanted if part not in ledger], len(experiment.parts())
     for part in ledger:
         _remove(place.checkpoint(part))
-    say(f"{name} ({scale}): {len(todo)} of {len(parts)} parts to run, {len(ledger)} done before")
+    say(f"{title}: {len(todo)} of {parts} parts to run, {len(ledger)} done before")
     for number, part in enumerate(todo, 1):
         say(f"[{number}/{len(todo)}] {part}")
         found = experiment.run(part, place)
         ledger.add(part, found)
         _remove(place.checkpoint(part))
         say(f"    {_shown(found)}")
-    report = _report(name, scale, experiment.report(ledger, place), len(ledger), len(parts))
-    report += "".join(f"- {reading}\n" for reading in experiment.readings)
-    write(own / REPORT, report.encode())
-    say(f"Written: {own / REPORT}")
-    return report
 
 
 def _remove(checkpoint: Path) -> None:

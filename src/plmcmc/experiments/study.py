@@ -38,7 +38,8 @@ class Place:
         data: directory of data sets, if one was given.
         device: where to compute.
         progress: show bars; None does on a terminal.
-        note: told of every file that is read, and refuses one that has changed since.
+        note: told of every file that is read, and by what name it is known; refuses one that has
+            changed since.
     """
 
     output: Path
@@ -46,7 +47,7 @@ class Place:
     data: Path | None = None
     device: str = "cpu"
     progress: bool | None = None
-    note: Callable[[Path], None] = lambda path: None
+    note: Callable[[Path, str], None] = lambda path, name: None
 
     def checkpoint(self, part: str) -> Path:
         """Return where a part may save itself on its way; it goes once its numbers are kept."""
@@ -65,7 +66,8 @@ class Place:
             )
         for name in names:
             if (self.data / name).exists():
-                self.note(self.data / name)
+                # By the first of its names: two files of one name may lie in two folders.
+                self.note(self.data / name, names[0])
                 return self.data / name
         raise DataError(f"expected {' or '.join(names)} in {self.data}; found neither")
 

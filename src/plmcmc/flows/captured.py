@@ -6,6 +6,7 @@ of a kind is captured, with its gradient if one is wanted, and later ones replay
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -140,14 +141,19 @@ def _captured(flow: Flow, name: str, x: Tensor, *, sloped: bool) -> _Pass:
     return _Pass(own, tuple(part.detach() for part in outputs), replay, _Back(slopes, found, back))
 
 
-def replayed(work: Callable[[Tensor], Tensor], x: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return `work` as a GPU replays it, for inputs like `x`; itself, where that cannot be."""
+def replayed(
+    work: Callable[[Tensor], Tensor], x: Tensor, generators: Iterable[Generator] = ()
+) -> Callable[[Tensor], Tensor]:
+    """Return `work` as a GPU replays it, for inputs like `x`; itself, where that cannot be.
+
+    It is done once meanwhile. Generators are those that it draws from.
+    """
     if not x.is_cuda:
         return work
     own = x.clone()
     try:
         rehearse(lambda: work(own))
-        (found,), replay = record(lambda: (work(own),))
+        (found,), replay = record(lambda: (work(own),), generators)
     except RuntimeError as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
@@ -181,9 +187,21 @@ def record(
     graph = torch.cuda.CUDAGraph()
     for source in generators:
         graph.register_generator_state(source)
-    with torch.cuda.graph(graph):
+    with _nothing_collected(), torch.cuda.graph(graph):
         outputs = work()
     return outputs, graph.replay
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Let no garbage be collected meanwhile: an older recording in it would spoil the new one."""
+    wanted = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if wanted:
+            gc.enable()
 
 
 def _outputs(flow: Flow, name: str, x: Tensor) -> Outputs:

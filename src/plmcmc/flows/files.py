@@ -118,6 +118,8 @@ def rebuild(
             lacks = "is missing" if name in own else "belongs to no part of the flow"
             raise ValueError(f"{WEIGHTS}: {shown(prefix + name)} {lacks}")
         check_same(tensors[name], own[name], f"{WEIGHTS}, {prefix}{name}")
+        if not bool(tensors[name].isfinite().all()):
+            raise ValueError(f"{WEIGHTS}, {prefix}{name}: expected finite numbers")
     flow.load_state_dict(tensors)
     return flow.eval()
 

@@ -70,6 +70,12 @@ def read_model(path: Path, form: str, version: int) -> tuple[Fields, dict[str, T
     path = disk.standing(path)
     if not path.exists() or (path.is_dir() and not (path / CONFIG).is_file()):
         raise FileError(f"{path} is not a saved {form[7:]}: it has no {CONFIG}")
+    # Opening a pipe waits for somebody to write to it, and a device might never end.
+    if not path.is_dir() and not path.is_file():
+        raise FileError(
+            f"{path} is not a saved {form[7:]}: expected a directory or a file; this is a pipe or "
+            f"a device. Save what comes from it to a file, and load that"
+        )
     contents = {} if path.is_dir() else read_archive(path, (CONFIG, WEIGHTS))
     config = contents[CONFIG] if contents else _bounded(path / CONFIG, LARGEST_CONFIG)
     described = _described(config)
@@ -206,6 +212,6 @@ def _holds_only_a_model(path: Path) -> bool:
     if path.is_dir():
         return {entry.name for entry in path.iterdir()} <= {CONFIG, WEIGHTS}
     try:
-        return is_archive(path) and bool(read_archive(path, (CONFIG, WEIGHTS)))
+        return path.is_file() and is_archive(path) and bool(read_archive(path, (CONFIG, WEIGHTS)))
     except (*_DAMAGE, OSError):
         return False

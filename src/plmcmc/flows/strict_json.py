@@ -9,6 +9,8 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 # Digits of a whole number: 128 bits and some. More are no size and no seed.
 MOST_DIGITS = 40
 _WORDS = {
@@ -67,11 +69,13 @@ class Fields:
             raise ValueError(f"{self._named(name)}: expected one of {known}; got {shown(value)}")
         return self.found[name]
 
-    def count(self, name: str, least: int = 0) -> int:
-        """Return a whole number that is not below `least`."""
+    def count(self, name: str, least: int = 0, most: int | None = None) -> int:
+        """Return a whole number that is not below `least`, and not above `most`."""
         value = self.take(name, int)
         if value < least:
             raise ValueError(f"{self._named(name)}: expected {least} or more; got {value}")
+        if most is not None and value > most:
+            raise ValueError(f"{self._named(name)}: expected {most} or less; got {value}")
         return value
 
     def only(self, names: Collection[str]) -> None:
@@ -101,7 +105,7 @@ class Fields:
 
 def shown(value: Any) -> str:
     """Return a value for a message, cut where it is long."""
-    return reprlib.repr(value)
+    return _SHORT.repr(value)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

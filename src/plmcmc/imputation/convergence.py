@@ -23,7 +23,7 @@ CONVERGED = 0.7
 LEAST_STATES = 20
 # Rows that a progress bar speaks of: all, after each chunk, would take longer and longer.
 RECENT = 256
-_INSIDE = ("plmcmc.imputation", "sklearn.")
+_INSIDE = ("plmcmc.imputation", "plmcmc.distributed", "sklearn.")
 
 
 class Convergence:
@@ -110,9 +110,15 @@ def warn_unless_converged(found: Convergence) -> None:
             StuckWarning,
             stacklevel=_callers_level(),
         )
-    if found.checked and found.share < CONVERGED:
+    if found.checked:
+        warn_of_few(found.share)
+
+
+def warn_of_few(share: float | None) -> None:
+    """Warn if too small a share of the holes has converged; None where nobody can tell."""
+    if share is not None and share < CONVERGED:
         warnings.warn(
-            f"only {found.share:.0%} of the missing values have converged (R-hat under {LIMIT}): "
+            f"only {share:.0%} of the missing values have converged (R-hat under {LIMIT}): "
             f"use effort='thorough', and look at diagnose()",
             ConvergenceWarning,
             stacklevel=_callers_level(),

@@ -16,6 +16,7 @@ from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import counts
 from plmcmc.imputation.sampling import Shown, Walk
+from plmcmc.threads import one_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,6 +93,7 @@ class Diagnosis:
         return pd.DataFrame(columns, index=pd.Index(self.names, name="column"))
 
 
+@one_thread()
 def diagnosed(
     model: TableModel, layout: Layout, codes: Array, effort: Effort, seed: int
 ) -> Diagnosis:

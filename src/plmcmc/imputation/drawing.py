@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.chains import Progress, in_silence, progress_bar
+from plmcmc.data import DataError
 from plmcmc.imputation.convergence import Convergence, joined
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.layout import Layout
@@ -17,9 +18,14 @@ from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import Mean, Median
 from plmcmc.imputation.sampling import Shown, Walk
 from plmcmc.rng import part_seed, parts_of
+from plmcmc.threads import one_thread
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "median", "draw")
+
+
+class NothingFound(DataError):
+    """Chains found no value for a hole."""
 
 
 class Drawn(NamedTuple):
@@ -44,6 +50,7 @@ class Drawing:
         effort: how many chains, and how long.
         seed: of all that is drawn.
         progress: show a bar; by default on a terminal only.
+        origin: which file of several the table is, and which of its parts the first.
         report: told how many rows are done.
     """
 
@@ -52,6 +59,7 @@ class Drawing:
     effort: Effort
     seed: int
     progress: bool | None = None
+    origin: tuple[int, int] = (0, 0)
     report: Progress = in_silence
 
     def once(self, codes: Array, statistic: str) -> Drawn:
@@ -91,6 +99,7 @@ class Drawing:
 
         return self._in_parts(codes, draws, drawn)
 
+    @one_thread()
     def _in_parts(
         self, codes: Array, draws: int, drawn: Callable[[Drawing, Array], Drawn]
     ) -> Drawn:
@@ -108,10 +117,11 @@ class Drawing:
                 own = part.start + np.flatnonzero(rows[part])
                 if not len(own):
                     continue
-                drawing = replace(
-                    self, seed=part_seed(self.seed, number), report=_after(done, report)
-                )
+                file, first = self.origin
+                seed = part_seed(self.seed, first + number, file)
+                drawing = replace(self, seed=seed, report=_after(done, report))
                 found, convergence = drawn(drawing, codes[own])
+                self._check_found(holes[own] & np.isnan(found))
                 where = (slice(None), own[:, None], np.arange(codes.shape[1]))
                 completed[where] = np.where(holes[own], found, codes[own])
                 if convergence is not None:
@@ -119,6 +129,16 @@ class Drawing:
                     told.append(convergence)
                 done += len(own)
         return Drawn(completed, joined(told) if told else None)
+
+    def _check_found(self, lost: NDArray[np.bool_]) -> None:
+        """Refuse to fill in what is no value: chains may have gone astray."""
+        if lost.any():
+            names = np.array(self.layout.names, dtype=object)[lost.any((0, 1))].tolist()
+            raise NothingFound(
+                f"columns {names}: no values were found to fill in. Look for a column in which "
+                f"nearly every value occurs once, and leave it out; if there is none, please "
+                f"report this"
+            )
 
     @property
     def _places(self) -> int:

@@ -38,9 +38,10 @@ def density_figure(found: Diagnosis) -> Figure:
     figure, axes = _sheet(len(places))
     for place, axis in zip(places, axes, strict=False):
         seen, drawn = found.observed[place], found.imputed[place].ravel()
-        bins = _bins(seen, found.levels[place])
+        # A model knows columns of which a table may have no value at all.
+        bins = _bins(seen if len(seen) else drawn, found.levels[place])
         for values, colour, words in ((seen, OBSERVED, "observed"), (drawn, IMPUTED, "imputed")):
-            weights = np.full(len(values), 1 / len(values))
+            weights = np.full(len(values), 1 / max(1, len(values)))
             shown = np.clip(values, bins[0], bins[-1])
             axis.hist(shown, bins, weights=weights, histtype="step", color=colour, label=words)
         axis.set_title(found.names[place], fontsize=9)
@@ -65,10 +66,10 @@ def _sheet(count: int) -> tuple[Figure, list[Axes]]:
     return figure, axes[:count]
 
 
-def _bins(seen: Array, levels: tuple | None) -> list[float]:
+def _bins(values: Array, levels: tuple | None) -> list[float]:
     if levels is not None:
         return [level - 0.5 for level in range(len(levels) + 1)]
-    low, high = float(seen.min()), float(seen.max())
+    low, high = float(values.min()), float(values.max())
     return np.linspace(low, high, BINS + 1).tolist() if high > low else [low - 0.5, low + 0.5]
 
 

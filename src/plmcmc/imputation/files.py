@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,17 @@ from plmcmc.training.gaussian import Gaussian
 from plmcmc.training.tabular import TableTraining
 
 FORMAT = "plmcmc-imputer"
+# Of each thing that an effort counts.
+MOST = 10**6
+# Trajectories for each row: a file that asks for more would have whoever loads it wait for days.
+# The largest effort that has a name takes 5,760.
+MOST_TRAJECTORIES = 10**6
+# No mean of normal scores, nor a deviation of them, is near this.
+FARTHEST = 1e3
+# Points at which a flow is tried, and what may not come of them.
+PROBES, OVERFLOW = 7, 1e12
+# What a drawing needs one of.
+_SOME = ("members", "chains", "states")
 VERSION = 2
 _PLAIN = (str, bool, int, float)
 _FLOW = "flow."
@@ -44,6 +56,7 @@ _FIELDS += ("columns", "named", "flow")
 
 def save_imputer(imputer: Any, path: str | Path, *, overwrite: bool) -> Path:
     """Write a fitted imputer, whole or not at all."""
+    _check_walk(imputer.effort_, "effort")
     place = free_place(path, "imputer", overwrite=overwrite)
     model: TableModel = imputer.model_
     described = {
@@ -117,17 +130,33 @@ def _is_plain(level: Any) -> bool:
 
 
 def _effort(described: Fields) -> Effort:
-    training = _settings(TableTraining, described.inside("training"))
-    return Effort(training=TableTraining(**training), **_settings(Effort, described))
+    training = _settings(TableTraining, described.inside("training"), ())
+    effort = Effort(training=TableTraining(**training), **_settings(Effort, described, _SOME))
+    _check_walk(effort, described.where)
+    return effort
 
 
-def _settings(kind: type, described: Fields) -> dict[str, Any]:
-    """Return the numbers that a dataclass is made of."""
+def _check_walk(effort: Effort, where: str) -> None:
+    """Refuse to draw for ever: each number may be small enough, and all of them together not."""
+    found = effort.members * effort.chains * (effort.burn_in + effort.states)
+    if found > MOST_TRAJECTORIES:
+        raise ValueError(
+            f"{where}: expected members x chains x (burn_in + states) of {MOST_TRAJECTORIES} at "
+            f"most; got {found}: ask for fewer states"
+        )
+
+
+def _settings(kind: type, described: Fields, some: Collection[str]) -> dict[str, Any]:
+    """Return the numbers that a dataclass is made of; there must be `some` of these."""
     described.only([own.name for own in fields(kind)])
     # Annotations are text.
     types = {own.name: own.type for own in fields(kind) if own.type in ("int", "float")}
     return {
-        name: described.count(name) if type_ == "int" else described.take(name, float)
+        name: (
+            described.count(name, int(name in some), MOST)
+            if type_ == "int"
+            else described.take(name, float)
+        )
         for name, type_ in types.items()
     }
 
@@ -193,6 +222,10 @@ def _model(described: Fields, layout: Layout, tensors: _Tensors) -> TableModel:
     if flow.inside("config").count("features") != width:
         raise ValueError(f"{flow.where}.config.features: expected {width}, as columns have scores")
     built = rebuild(flow, torch.float32, tensors.under(_FLOW), _FLOW)
+    members = described.inside("effort").count("members")
+    if built.members != members:
+        raise ValueError(f"{flow.where}.config.members: expected {members}, as effort.members is")
+    _check_bounded(built)
     if tensors.left:
         raise ValueError(f"{WEIGHTS}: {shown(next(iter(tensors.left)))} belongs to nothing")
     return TableModel(schema, gaussian, others, built)
@@ -204,7 +237,37 @@ def _gaussian(name: str, shape: tuple[int | None, ...], tensors: _Tensors) -> Ga
     covariance = tensors.take(f"{name}.covariance", torch.float64, *wide)
     if not bool(mean.isfinite().all() & covariance.isfinite().all()):
         raise ValueError(f"{WEIGHTS}, {name}: expected finite numbers")
+    if float(mean.abs().max()) > FARTHEST or float(covariance.abs().max()) > FARTHEST**2:
+        raise ValueError(f"{WEIGHTS}, {name}: expected moments of normal scores")
+    # Of a matrix that is not symmetric, only one half is looked at by what follows.
+    even = bool(torch.allclose(covariance, covariance.mT, rtol=1e-6, atol=1e-9))
+    if not even or bool(torch.linalg.cholesky_ex(covariance).info.any()):
+        raise ValueError(
+            f"{WEIGHTS}, {name}.covariance: expected a positive definite, symmetric matrix"
+        )
     return Gaussian(mean, covariance)
+
+
+@torch.no_grad()
+def _check_bounded(flow: TabularFlow) -> None:
+    """Refuse a flow of scores that overflows where scores are: weights may be finite, and huge."""
+    points = torch.linspace(-3, 3, PROBES)[:, None].expand(-1, flow.features)
+    rows = points.repeat_interleave(flow.members, 0)
+    for way in (flow.to_latent, flow.to_data):
+        found, log_det = way(rows)
+        # The square of a latent is part of its density, and must be finite, too.
+        if not bool((found.abs() < OVERFLOW).all() & log_det.isfinite().all()):
+            raise ValueError(f"{WEIGHTS}, {_FLOW[:-1]}: its numbers are too large to compute with")
+
+
+def _in_turn(low: Tensor, high: Tensor) -> bool:
+    """Whether scores of values follow one another; only the outermost ends may be infinite."""
+    ends = torch.stack([low, high], 1).flatten()
+    inner = ends[1:-1]
+    # Two ends that are the same number come from two sums.
+    rising = (inner.diff() > -1e-6).all()
+    outer = (low[0] < torch.inf) & (high[-1] > -torch.inf)
+    return bool(inner.isfinite().all() & rising & outer)
 
 
 def _column(
@@ -216,13 +279,15 @@ def _column(
         order = tensors.take(f"{place}.order", torch.int64, count)
         check_order(order, f"{WEIGHTS}, {place}.order")
         thresholds = tensors.take(f"{place}.thresholds", torch.float64, count - 1)
+        if not bool(thresholds.isfinite().all()):
+            raise ValueError(f"{WEIGHTS}, {place}.thresholds: expected finite numbers")
         return Levels(name, order.numpy(), thresholds.numpy())
     atoms = tensors.take(f"{place}.atoms", torch.float64, None)
     low, high = (
         tensors.take(f"{place}.{end}", torch.float64, len(atoms)) for end in ("low", "high")
     )
     ordered = bool((atoms.diff() > 0).all() & atoms.isfinite().all() & (low <= high).all())
-    if not ordered:
+    if not ordered or not _in_turn(low, high):
         raise ValueError(f"{WEIGHTS}, {place}: expected values in order, with scores of each")
     if levels is not None and not 0 <= float(atoms[0]) <= float(atoms[-1]) < len(levels):
         raise ValueError(f"{WEIGHTS}, {place}.atoms: expected codes of {len(levels)} levels")

@@ -55,6 +55,8 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         model_: what was learned.
         seed_: of all that is drawn.
         rows_: how many rows the table had that it was fitted to.
+        origin_: which file of several the next table is, and which part of the file it begins with;
+            whoever fills files piece by piece says so, and gets what whole files would get.
         convergence_: of the chains that ran last: `share` of the holes, and `rows` with holes.
 
     Example:
@@ -92,6 +94,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     seed_: int
     rows_: int
     convergence_: Convergence
+    origin_: tuple[int, int] = (0, 0)
 
     def fit(self, X: Any, y: Any = None) -> FlowImputer:
         """Learn the distribution of a table from what is seen of it."""
@@ -242,7 +245,8 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     @property
     def _drawing(self) -> Drawing:
-        return Drawing(self.layout_, self.model_, self.effort_, self.seed_, self.progress)
+        options = (self.progress, self.origin_)
+        return Drawing(self.layout_, self.model_, self.effort_, self.seed_, *options)
 
     def _told(self, drawn: Drawn) -> Array:
         """Return what was drawn; note how its chains converged, and warn if they did not."""

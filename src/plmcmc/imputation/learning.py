@@ -14,6 +14,7 @@ from plmcmc.flows import TabularFlow
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.model import TableModel
 from plmcmc.rng import Streams, generator
+from plmcmc.threads import one_thread
 from plmcmc.training.copula import copula
 from plmcmc.training.gaussian import Gaussian, expectation_maximisation
 from plmcmc.training.ridge import chosen_ridge
@@ -32,6 +33,7 @@ OTHERS_PRODUCTS, OTHERS_EACH = 5e11, 4
 CHECKPOINT_ROUNDS = 4
 
 
+@one_thread()
 def fit_table(
     schema: Schema,
     table: Array,

@@ -22,6 +22,7 @@ from plmcmc.kernels.table_moves import trajectory
 from plmcmc.posterior.memory import in_chunks
 from plmcmc.rng import Block, Streams
 from plmcmc.target import Reference, TableTarget
+from plmcmc.threads import one_thread
 
 Array = NDArray[np.float64]
 # Walkers of each member, and stages from the Gaussian to the flow.
@@ -29,6 +30,7 @@ WALKERS, STAGES = 4, 12
 STEP = 0.4
 
 
+@one_thread()
 def log_likelihood(model: TableModel, table: Array, seed: int) -> Array:
     """Return `log p(what is seen)` of each row: density of continuous values, mass of all others.
 

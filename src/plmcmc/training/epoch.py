@@ -70,6 +70,7 @@ class Epoch:
         batch_size: rows per gradient step.
         noise: deviation of the noise added to the rows the inner flow sees.
         precision: that networks compute in while training; weights stay as they are.
+        compiled: let torch compile the steps.
         augment: changes the rows at random before every epoch.
     """
 
@@ -84,6 +85,7 @@ class Epoch:
         batch_size: int,
         noise: float,
         precision: str = "float32",
+        compiled: bool = False,
         augment: Augment | None = None,
     ) -> None:
         self.flow, self.train, self.held_out = flow, train, held_out
@@ -91,7 +93,8 @@ class Epoch:
         self.optimizer, self.rate = optimizer, float(optimizer.param_groups[0]["lr"])
         self.epochs, self.batch_size, self.noise = epochs, batch_size, noise
         self.augment = augment
-        self.ascent = Ascent(self.inner, optimizer, clip=GRADIENT_CLIP, precision=precision)
+        options = {"precision": precision, "compiled": compiled}
+        self.ascent = Ascent(self.inner, optimizer, clip=GRADIENT_CLIP, **options)
         advice = (
             f"lower learning_rate (now {self.rate}), raise noise (now {noise}), or whiten the data"
         )

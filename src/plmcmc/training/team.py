@@ -50,6 +50,11 @@ class Team:
         """Whether this is the one that writes and speaks."""
         return self.rank == 0
 
+    @property
+    def beside(self) -> int:
+        """How many of the team share this one's machine, itself included, as torchrun says."""
+        return int(environ.get("LOCAL_WORLD_SIZE", "1")) if self.size > 1 else 1
+
     def share(self, count: int, rank: int | None = None) -> range:
         """Return which of so many rows, in order, are a process's own: this one's, by default."""
         rank = self.rank if rank is None else rank

@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from plmcmc.cli.job import Found
 from plmcmc.cli.report import Asked, report
 from plmcmc.cli.table_options import add_impute
-from plmcmc.cli.tables import read_tables, write_files
-from plmcmc.cli.tables.columns import plan_of_model
 from plmcmc.imputation import FlowImputer
+from plmcmc.tables import read_tables, write_files
+from plmcmc.tables.columns import plan_of_model
+from plmcmc.tables.fill import Found
 
 
 def write_report(path: Path, holes: Path, filled: Path, imputer: FlowImputer) -> Path:

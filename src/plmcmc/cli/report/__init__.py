@@ -12,15 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plmcmc import __version__
-from plmcmc.cli.job import Found
+from plmcmc.cli.printable import named
 from plmcmc.cli.report.diagnosis import chains_section, hidden_section, imputed_section
 from plmcmc.cli.report.figures import PATTERN_ROWS, pattern_png
 from plmcmc.cli.report.page import NOTHING, Html, bar, element, listed, page, picture, table
 from plmcmc.cli.report.words import Column, converged_share, interval_coverage, warnings_of
-from plmcmc.cli.tables import Table
-from plmcmc.cli.tables.columns import Plan
 from plmcmc.imputation import EFFORTS, FlowImputer
 from plmcmc.imputation.diagnosis import LEVEL, ROWS, Diagnosis
+from plmcmc.tables import Table
+from plmcmc.tables.columns import Plan
+from plmcmc.tables.fill import Found
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +91,18 @@ def _diagnosed(imputer: FlowImputer, frame: pd.DataFrame) -> Diagnosis:
     picked = shuffled[np.argsort(~holes[shuffled], kind="stable")][:ROWS]
     found = imputer.diagnose(frame.iloc[np.sort(picked)].reset_index(drop=True))
     codes = imputer.layout_.codes(frame)
-    return replace(found, observed=tuple(own[~np.isnan(own)] for own in codes.T))
+    return replace(
+        found,
+        names=tuple(map(named, found.names)),
+        observed=tuple(own[~np.isnan(own)] for own in codes.T),
+    )
 
 
 def _columns(asked: Asked, frame: pd.DataFrame) -> list[Column]:
     plan = asked.plan
     return [
         Column(
-            name,
+            named(name),
             plan.known.kinds.get(name),
             plan.passed.get(name),
             sum(table.holes(name) for table in asked.tables),

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from plmcmc.cli.job import Found
 from plmcmc.cli.report.figures import SHOWN, most_holes, png, short
 from plmcmc.cli.report.page import NOTHING, Html, bar, element, picture, table
 from plmcmc.cli.report.words import converged_share, interval_coverage, right_levels
 from plmcmc.imputation.convergence import LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, ROWS, Diagnosis
 from plmcmc.imputation.layout import VOTED
+from plmcmc.tables.fill import Found
 
 
 def imputed_section(diagnosis: Diagnosis) -> Iterator[Html]:
@@ -59,9 +59,11 @@ def width_row(diagnosis: Diagnosis, place: int) -> tuple[Any, ...]:
     ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     drawn = diagnosis.imputed[place].swapaxes(1, 2).reshape(-1, diagnosis.imputed[place].shape[1])
     low, high = np.quantile(drawn, ends, axis=0)
+    name, width = diagnosis.names[place], float(np.median(high - low))
+    if not len(diagnosis.observed[place]):
+        return name, NOTHING, f"{width:.4g}", "", NOTHING
     first, last = np.quantile(diagnosis.observed[place], ends)
-    width = float(np.median(high - low))
-    name, seen = diagnosis.names[place], f"{first:.4g} to {last:.4g}"
+    seen = f"{first:.4g} to {last:.4g}"
     if last == first:
         return name, seen, f"{width:.4g}", "", NOTHING
     return name, seen, f"{width:.4g}", bar(width / (last - first)), f"{width / (last - first):.0%}"
@@ -75,7 +77,7 @@ def level_row(diagnosis: Diagnosis, place: int) -> tuple[Any, ...]:
     agreed = float(np.median(votes.max(0)))
     seen = np.bincount(diagnosis.observed[place].astype(int), minlength=len(levels))
     share = seen.max() / max(seen.sum(), 1)
-    words = f"{short(str(levels[int(seen.argmax())]))} ({share:.0%})"
+    words = f"{short(str(levels[int(seen.argmax())]))} ({share:.0%})" if seen.any() else NOTHING
     return diagnosis.names[place], words, bar(agreed), f"{agreed:.0%}"
 
 

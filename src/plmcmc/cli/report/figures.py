@@ -6,7 +6,7 @@ import io
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +62,11 @@ def most_holes(found: Diagnosis) -> Diagnosis:
     places = [place for place, drawn in enumerate(found.imputed) if drawn.shape[1]]
     most = sorted(sorted(places, key=lambda place: -found.holes[place])[:SHOWN])
     arrays = ("holes", "rhat", "converged", "ess", "coverage")
-    tuples = ("kinds", "levels", "observed", "imputed")
+    tuples = ("kinds", "observed", "imputed")
     return replace(
         found,
         names=tuple(short(found.names[place]) for place in most),
+        levels=tuple(_short_levels(found.levels[place]) for place in most),
         **{name: getattr(found, name)[most] for name in arrays},
         **{name: tuple(getattr(found, name)[place] for place in most) for name in tuples},
     )
@@ -99,6 +100,10 @@ def _lines(missing: NDArray[np.bool_]) -> NDArray[np.float64]:
     starts = np.unique(np.linspace(0, len(missing), min(LINES, len(missing)) + 1).astype(int))
     counts = np.add.reduceat(missing.astype(float), starts[:-1], axis=0)
     return counts / np.diff(starts)[:, None]
+
+
+def _short_levels(levels: tuple[Any, ...] | None) -> tuple[str, ...] | None:
+    return None if levels is None else tuple(short(str(level)) for level in levels)
 
 
 def short(name: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+from plmcmc.cli.printable import one_line
+
 STYLE = """
 :root { color-scheme: light; --ink: #1f2933; --soft: #5b6770; --line: #dde3e8; --mark: #c8553d; }
 * { box-sizing: border-box; }
@@ -59,7 +61,7 @@ class Html(str):
 
 def html(part: Any) -> str:
     """Return a part as HTML."""
-    return part if isinstance(part, Html) else escape(str(part))
+    return part if isinstance(part, Html) else escape(one_line(str(part)))
 
 
 def page(title: str, parts: Iterable[Html]) -> str:
@@ -115,6 +117,6 @@ def picture(png: bytes, words: str, kind: str = "") -> Html:
     """Return a picture with words under it, which also tell those who do not see it."""
     source = base64.b64encode(png).decode()
     of = f' class="{kind}"' if kind else ""
-    shown = Html(f'<img{of} alt="{escape(words)}" src="data:image/png;base64,{source}">')
+    shown = Html(f'<img{of} alt="{html(words)}" src="data:image/png;base64,{source}">')
     caption = element("figcaption", words)
     return element("figure", Html(element("div", shown, "wide") + caption))

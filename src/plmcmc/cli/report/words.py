@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plmcmc.cli.job import Found
 from plmcmc.imputation.convergence import CONVERGED, LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, Diagnosis
 from plmcmc.imputation.layout import VOTED
+from plmcmc.tables.fill import Found
 
 # Shares of a column's cells, and numbers of values, from which on there is a warning.
 NEARLY_ALL, FEW_VALUES, FEW_ROWS = 0.8, 30, 100

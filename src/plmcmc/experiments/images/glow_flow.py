@@ -37,7 +37,7 @@ def trained_before(name: str, place: Place) -> Preprocessed:
     places += [] if place.data is None else [place.data / "flows" / name]
     for path in places:
         if path.exists():
-            place.note(path)
+            place.note(path, f"flows/{name}")
             flow: Any = load(path)
             if not _fits(flow):
                 raise DataError(f"{path}: expected a Glow of integers, as plmcmc fit-flow writes")

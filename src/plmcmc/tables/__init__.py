@@ -1,17 +1,17 @@
-"""Tables as files: which forms there are, how they are read together and written."""
+"""In: files. Out: tables; and, with their holes filled, files again."""
 
 from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from plmcmc.cli.tables.excel import ExcelTable, read_excel
-from plmcmc.cli.tables.kinds import listed
-from plmcmc.cli.tables.parquet import ParquetTable, check_types, read_parquet
-from plmcmc.cli.tables.text import TextTable, read_text
 from plmcmc.disk import write_all
+from plmcmc.tables.excel import ExcelTable, read_excel
+from plmcmc.tables.kinds import listed
+from plmcmc.tables.parquet import ParquetTable, check_types, read_parquet
+from plmcmc.tables.text import TextTable, read_text
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".xlsx")
@@ -56,19 +56,41 @@ def read_table(path: Path, na_values: Iterable[str] = ()) -> Table:
     return table
 
 
+def check_no_directory(path: Path) -> None:
+    """Refuse a directory for a file, and say how to name what is in it."""
+    if path.is_dir():
+        inside = {s for own in path.iterdir() for s in SUFFIXES if own.name.lower().endswith(s)}
+        files = path / f"*{next((s for s in SUFFIXES if s in inside), '.parquet')}"
+        raise IsADirectoryError(
+            f"{path}: expected a file; this is a directory. Name files in it, such as {files}"
+        )
+
+
 def check_readable(path: Path) -> None:
     """Refuse what is no file, or may not be read."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path}: expected a file; this is a directory. Name a file in it")
+    check_no_directory(path)
+    if path.exists() and not path.is_file():
+        raise ValueError(
+            f"{path}: expected a file that can be read again; this is a pipe or a device. Save "
+            f"what comes from it to a file"
+        )
     if not path.is_file():
         raise FileNotFoundError(f"{path}: expected a file; there is none. Correct the name")
     if not os.access(path, os.R_OK):
         raise PermissionError(f"{path}: expected a file that may be read. Change its permissions")
 
 
-def read_tables(paths: Sequence[Path], na_values: Sequence[str]) -> list[Table]:
-    """Read tables of the same columns."""
+def read_tables(
+    paths: Sequence[Path], na_values: Sequence[str], exclude: Collection[str] = ()
+) -> list[Table]:
+    """Read tables of the same columns; those to `exclude` may be of any type."""
     tables = [read_table(path, na_values) for path in paths]
+    check_alike(tables, exclude)
+    return tables
+
+
+def check_alike(tables: Sequence[Table], exclude: Collection[str] = ()) -> None:
+    """Refuse tables of other columns, forms or types than the first one's."""
     first = tables[0]
     for table in tables[1:]:
         if type(table) is not type(first):
@@ -78,8 +100,7 @@ def read_tables(paths: Sequence[Path], na_values: Sequence[str]) -> list[Table]:
             )
         check_same(first.path, first.names, table.path, table.names)
         if isinstance(table, ParquetTable) and isinstance(first, ParquetTable):
-            check_types(first, table)
-    return tables
+            check_types(first, table, exclude)
 
 
 def check_same(

@@ -6,8 +6,10 @@ It lies in a directory beside the output (`OUT.part`), or inside it where that i
 - `job.json`: what makes this job this job: hashes of what is read, and the options; the first to
   be written: what lies there without it counts for nothing;
 - `fit.safetensors`: how far the learning has come;
-- `table-0`, `table-1`, ...: tables that are filled, as they will be written;
-- `placing`: files have begun to take their places.
+- `table-0`, `table-1`, ...: tables that are filled, as they will be written, and their hashes;
+- `manifest.jsonl`, and `rows-0-0-0.parquet`, ...: of tables filled part by part, a line for every
+  part that is done, and the part itself until its table is whole;
+- `placing`: files have begun to take their places, and which.
 
 When the job ends, the directory takes another name before it is removed: killed while it goes, the
 job has ended all the same.
@@ -15,51 +17,35 @@ job has ended all the same.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from plmcmc.chains import CheckpointError
-from plmcmc.cli.say import say
-from plmcmc.disk import WriteError, failing_in_words, partial_of, write, write_directory
+from plmcmc.data import DataError
+from plmcmc.disk import (
+    WriteError,
+    failing_in_words,
+    locked,
+    partial_of,
+    tidy,
+    write,
+    write_directory,
+)
+from plmcmc.tables.fill import Filled, Found
+from plmcmc.tables.placing import Places, note, noted
+from plmcmc.training import TrainingError
 
 IDENTITY, FIT, TABLE = "job.json", "fit.safetensors", "table-"
 LOCK, PLACING, FOUND = "lock", "placing", "found.json"
-
-
-class Found(NamedTuple):
-    """How the chains of a table converged.
-
-    Attributes:
-        rows: how many have holes.
-        settled: how many of them have all of their holes converged; None where nobody can tell.
-        holes: how many there are.
-        share: of the holes, how many have converged; None where nobody can tell.
-        stuck: how many rows have a chain that never moved.
-    """
-
-    rows: int
-    settled: int | None
-    holes: int
-    share: float | None
-    stuck: int = 0
-
-
-class Filled(NamedTuple):
-    """A table that is done.
-
-    Attributes:
-        contents: of the files to write.
-        found: how its chains converged.
-    """
-
-    contents: list[bytes]
-    found: Found
+MANIFEST, ROWS = "manifest.jsonl", "rows-"
+# How lines of a manifest begin.
+PART, WHOLE = b'{"part"', b'{"whole"'
 
 
 @dataclass(frozen=True)
@@ -67,6 +53,7 @@ class Job:
     """A job at work, and the directory that keeps what it has done."""
 
     path: Path
+    tell: Callable[[str], None] = print
 
     @property
     def checkpoint(self) -> Path:
@@ -79,49 +66,94 @@ class Job:
             return []
         tables = sum(entry.name.startswith(TABLE) for entry in self.path.iterdir())
         found = ["what was learned so far"] if self.checkpoint.exists() else []
-        words = "1 filled table" if tables == 1 else f"{tables} filled tables"
-        return [*found, words] if tables else found
+        found += [_counted(tables, "filled table")] if tables else []
+        for begin, noun in ((PART, "filled part"), (WHOLE, "written table")):
+            # A table without rows is written, and has no parts.
+            count = _lines(self.path / MANIFEST, begin)
+            if count:
+                return [*found, _counted(count, noun)]
+        return found
 
     def filled(self, number: int) -> Filled | None:
-        """Return a table that is done already, or None."""
+        """Return a table that is done already, or None: also if it is not what was kept."""
         place = self.path / f"{TABLE}{number}"
         if not place.exists():
             return None
-        described = json.loads((place / FOUND).read_text())
-        contents = [(place / str(n)).read_bytes() for n in range(described["files"])]
-        return Filled(contents, Found(*described["found"]))
+        try:
+            described = json.loads((place / FOUND).read_text())
+            found, hashes = Found(*described["found"]), list(described["sha256"])
+            contents = [(place / str(n)).read_bytes() for n in range(len(hashes))]
+        except (OSError, ValueError, LookupError, TypeError):
+            hashes, contents, found = [""], [], None
+        if found is None or [_hash(own) for own in contents] != hashes:
+            self.tell(f"{place} is damaged: the table is filled again")
+            return None
+        return Filled(contents, found)
 
     def keep(self, number: int, table: Filled) -> None:
         """Keep a table that is done, whole or not at all."""
         files = {str(n): content for n, content in enumerate(table.contents)}
-        described = {"files": len(table.contents), "found": table.found}
+        described = {"found": table.found, "sha256": [_hash(own) for own in table.contents]}
         files[FOUND] = json.dumps(described).encode()
         write_directory(self.path / f"{TABLE}{number}", files)
 
-    def place(self) -> None:
-        """Note that from now on files take their places: what stands there may be this job's."""
-        write(self.path / PLACING, b"")
+    def place(self, places: Mapping[Path, bytes] | Iterable[Path]) -> None:
+        """Note which files take their places from now on: what stands there may be this job's.
+
+        Args:
+            places: with what each will hold, if it is known: another's file in its place is known
+                by that.
+        """
+        note(self.path / PLACING, places)
 
 
 def part_of(output: Path, *, several: bool) -> Path:
-    """Return where a job with this output keeps what it has done."""
+    """Return where a job with this output keeps what it has done.
+
+    Raises:
+        ValueError: if the output has no name of its own to call it by.
+    """
+    if not several and not output.name:
+        raise ValueError(
+            f"{output} is a directory: expected a name for what is written. Add one, such as "
+            f"{output / 'out'}"
+        )
     return output / "plmcmc.part" if several else output.with_name(output.name + ".part")
 
 
-def is_placing(path: Path) -> bool:
-    """Whether a job was stopped while its files took their places; if one had ended, tidy up."""
+def placing(path: Path) -> Places:
+    """Return the places that files of a stopped job had begun to take; if it had ended, tidy up."""
     shutil.rmtree(partial_of(path), ignore_errors=True)
-    return (path / PLACING).exists() and (path / IDENTITY).exists()
+    return noted(path / PLACING) if (path / IDENTITY).exists() else {}
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _lines(path: Path, begin: bytes) -> int:
+    """Return how many lines of a manifest begin so; none, if there is no manifest."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        return sum(line.startswith(begin) for line in file)
 
 
 @contextmanager
-def working(path: Path, identity: Mapping[str, Any], *, overwrite: bool) -> Iterator[Job]:
+def working(
+    path: Path,
+    identity: Mapping[str, Any],
+    *,
+    overwrite: bool,
+    tell: Callable[[str], None] = print,
+) -> Iterator[Job]:
     """Yield the job, new or begun before; what it keeps goes when it ends, not when it is stopped.
 
     Args:
         path: where it keeps what it has done.
         identity: what makes it this job.
         overwrite: throw away what another job has left.
+        tell: says that it goes on, and what it cannot use.
 
     Raises:
         FileExistsError: if another job, or another process, is there.
@@ -130,25 +162,30 @@ def working(path: Path, identity: Mapping[str, Any], *, overwrite: bool) -> Iter
     _check_ours(path)
     made = [parent for parent in path.parents if not parent.exists()]
     with failing_in_words(path):
-        path.mkdir(parents=True, exist_ok=True)
-    job, stays = Job(path), True
-    with _locked(path):
+        # For its owner alone: it holds the table, whose file may be private.
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    job, stays, refused = Job(path, tell), True, True
+    with locked(path / LOCK):
         try:
-            _begin(job, json.loads(json.dumps(identity)), overwrite=overwrite)
+            before = _begun_before(job, json.loads(json.dumps(identity)), overwrite=overwrite)
+            refused = False
+            if before:
+                words = " and ".join(job.kept()) or "nothing that need not be done again"
+                tell(f"Going on from {path}, which keeps {words}.")
             yield job
             stays = False
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_interrupted(job)) from None
         except WriteError as error:
             raise WriteError(_unwritten(job, error)) from error
-        except CheckpointError:
-            raise
-        except ValueError:
-            # The same input will be refused again.
+        except (DataError, TrainingError):
+            # The same input will be refused again. Other errors may be ours: mended, it goes on.
             stays = False
             raise
         finally:
-            if not (stays and job.kept()):
+            # Another's job that is in the way is not ours to remove.
+            keeps = stays and (job.kept() or placing(path))
+            if not (keeps or (refused and _identity_at(path))):
                 _remove(path, made)
 
 
@@ -156,24 +193,24 @@ def _check_ours(path: Path) -> None:
     """Refuse a file or directory of that name that holds other things: it is not ours to remove."""
     if not path.exists():
         return
-    known = {IDENTITY, FIT, LOCK, PLACING}
+    known = {IDENTITY, FIT, LOCK, PLACING, MANIFEST}
     whole = {name for own in known for name in (own, partial_of(path / own).name)}
     names = [entry.name for entry in path.iterdir()] if path.is_dir() else []
-    tables = (TABLE, f".{TABLE}")
+    tables = (TABLE, f".{TABLE}", ROWS, f".{ROWS}")
     if not path.is_dir() or any(n not in whole and not n.startswith(tables) for n in names):
         raise FileExistsError(
             f"{path} is not what plmcmc keeps of a job: move it away, or choose another output"
         )
 
 
-def _begin(job: Job, identity: dict[str, Any], *, overwrite: bool) -> None:
-    """Go on with what is there if it is this job's; else start with nothing."""
-    there, kept, placing = _identity_at(job.path), job.kept(), is_placing(job.path)
-    if (kept or placing) and there == identity:
-        words = " and ".join(kept) or "nothing that need not be done again"
-        say(f"Going on from {job.path}, which keeps {words}.")
-        return
-    if (kept or placing) and not overwrite:
+def _begun_before(job: Job, identity: dict[str, Any], *, overwrite: bool) -> bool:
+    """Return whether what is there is this job's, to go on from; if not, start with nothing."""
+    there, kept, begun = _identity_at(job.path), job.kept(), placing(job.path)
+    for place in begun:
+        tidy(place)
+    if (kept or begun) and there == identity:
+        return True
+    if (kept or begun) and not overwrite:
         keys = [key for key in {**there, **identity} if there.get(key) != identity.get(key)]
         raise FileExistsError(
             f"{job.path} holds another job that was stopped (what differs: {', '.join(keys)}). "
@@ -186,6 +223,11 @@ def _begin(job: Job, identity: dict[str, Any], *, overwrite: bool) -> None:
         elif entry.name != LOCK:
             entry.unlink()
     write(job.path / IDENTITY, (json.dumps(identity, indent=2) + "\n").encode())
+    return False
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _identity_at(path: Path) -> dict[str, Any]:
@@ -209,24 +251,6 @@ def _interrupted(job: Job) -> str:
 def _unwritten(job: Job, error: WriteError) -> str:
     kept = job.kept()
     return f"{error}; {job.path} keeps {' and '.join(kept)}" if kept else str(error)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Let one process at a time work here; the lock of one that was killed is gone."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    with (path / LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileExistsError(
-                f"{path} is in use by another process: wait for it, or choose another output"
-            ) from None
-        yield
 
 
 def _remove(path: Path, made: list[Path]) -> None:

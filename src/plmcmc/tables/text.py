@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from plmcmc.cli.tables.kinds import Flag, Kinds, check_names
-from plmcmc.cli.tables.words import Words, markers_of, reader_of
+from plmcmc.flows.strict_json import shown
+from plmcmc.tables.kinds import Flag, Kinds, check_names
+from plmcmc.tables.words import Worded, Words, markers_of, reader_of
 
 SEPARATING = (";", "\t", "|", ",")
 NEWLINE = re.compile(r"\r\n|\r|\n")
+GZIP = b"\x1f\x8b"
 # How files begin that are no text, what they are, and what to do.
 NO_TEXT = {
-    b"\x1f\x8b": ("packed by gzip", "Name it *.gz"),
+    GZIP: ("packed by gzip", "Name it *.gz"),
     b"PK\x03\x04": ("a zip archive, as Excel's are", "Name a workbook *.xlsx; unpack others"),
     b"PAR1\x15": ("Parquet", "Name it *.parquet"),
     b"\xff\xfe": ("UTF-16", "Save it as UTF-8"),
@@ -30,7 +30,7 @@ NO_TEXT = {
 
 
 @dataclass(frozen=True)
-class TextTable:
+class TextTable(Worded):
     """A CSV or TSV file, cell by cell as it was written, quotes included.
 
     Attributes:
@@ -58,22 +58,6 @@ class TextTable:
     def rows(self) -> int:
         """How many rows of data there are."""
         return len(self.ends)
-
-    def holes(self, name: str) -> int:
-        """Return how many cells of a column are missing."""
-        return self.words.holes(name)
-
-    def missing(self, name: str) -> NDArray[np.bool_]:
-        """Return which cells of a column are missing."""
-        return self.words.missing(name)
-
-    def place(self, row: int) -> str:
-        """Return the line of the file that a row begins at, in words."""
-        return self.words.place(row)
-
-    def frame(self, known: Kinds) -> pd.DataFrame:
-        """Return these columns with their values, or name what is not of its kind."""
-        return self.words.frame(known)
 
     def filled(self, known: Kinds, frame: pd.DataFrame, flag: Flag | None = None) -> bytes:
         """Return the file's text with values of a frame at the holes of these columns.
@@ -124,18 +108,20 @@ def read_text(path: Path, separator: str, na_values: Iterable[str] = ()) -> Text
     Raises:
         ValueError: naming the line where it is no table.
     """
-    text = _decoded(path)
+    return table_of_text(path, _decoded(path), separator, na_values)
+
+
+def table_of_text(
+    path: Path, text: str, separator: str, na_values: Iterable[str] = ()
+) -> TextTable:
+    """Return the table that a file's text is, or some of its lines are."""
     if not text.strip("\ufeff\r\n \t"):
         raise ValueError(
             f"{path}: expected names of columns, and rows of data; the file is empty. Choose "
             f"another, or write it again"
         )
-    lead = re.match(r"\ufeff?[\r\n]*", text)
-    start = lead.end() if lead else 0
-    lines = _split(path, text, separator, start)
-    names = [_unquoted(cell) for cell in lines[0].cells]
-    check_names(path, names)
-    _check_separated(path, names, separator)
+    lines = _split(path, text, separator, _start(text))
+    names = _names(path, lines[0].cells, separator)
     for line in lines[1:]:
         if len(line.cells) != len(names):
             raise ValueError(
@@ -156,6 +142,25 @@ def read_text(path: Path, separator: str, na_values: Iterable[str] = ()) -> Text
     return TextTable(path, separator, head, cells, ends, words)
 
 
+def names_of_text(path: Path, text: str, separator: str) -> list[str]:
+    """Return the names of the columns, of a file's text or of its first line."""
+    return _names(path, _split(path, text, separator, _start(text))[0].cells, separator)
+
+
+def _start(text: str) -> int:
+    """Return where the first line begins: after a mark of its order of bytes, and blank lines."""
+    lead = re.match(r"\ufeff?[\r\n]*", text)
+    return lead.end() if lead else 0
+
+
+def _names(path: Path, cells: Sequence[str], separator: str) -> list[str]:
+    """Return the names in the cells of a first line; refuse what are none."""
+    names = [_unquoted(cell) for cell in cells]
+    check_names(path, names)
+    _check_separated(path, names, separator)
+    return names
+
+
 def _text(separator: str, cells: Mapping[str, list[str]], ends: Sequence[str]) -> str:
     """Return the text of as many rows as there are ends."""
     columns = [column[: len(ends)] for column in cells.values()]
@@ -167,15 +172,15 @@ def _check_separated(path: Path, names: Sequence[str], separator: str) -> None:
     """Refuse one column whose name holds what others separate columns by, and a note to Excel."""
     if names[0].lower().startswith("sep="):
         raise ValueError(
-            f"{path}, line 1: expected names of columns; got {names[0]!r}, a note to Excel on what "
-            f"separates them. Delete the line"
+            f"{path}, line 1: expected names of columns; got {shown(names[0])}, a note to Excel on "
+            f"what separates them. Delete the line"
         )
     other = next((mark for mark in SEPARATING if mark in names[0]), None)
     if len(names) == 1 and other is not None:
         raise ValueError(
             f"{path}: expected columns separated by {separator!r}; the first line is one column, "
-            f"{names[0]!r}, and looks separated by {other!r}. Write the file with {separator!r}, "
-            f"and numbers with a decimal point"
+            f"{shown(names[0])}, and looks separated by {other!r}. Write the file with "
+            f"{separator!r}, and numbers with a decimal point"
         )
 
 
@@ -183,6 +188,8 @@ def _decoded(path: Path) -> str:
     content = _unpacked(path)
     for start, (found, advice) in NO_TEXT.items():
         if content.startswith(start):
+            if start == GZIP and path.name.lower().endswith(".gz"):
+                found, advice = "packed by gzip twice", "Unpack it once"
             raise ValueError(f"{path}: expected UTF-8 text; the file is {found}. {advice}")
     if b"\0" in content:
         line = _line(content.partition(b"\0")[0].decode(errors="replace"))
@@ -243,6 +250,14 @@ def _split(path: Path, text: str, separator: str, start: int) -> list[_Line]:
             lines.append(_Line(cells, end, start))
             cells = []
     return lines
+
+
+def cells_of(record: str, separator: str) -> int | None:
+    """Return how many cells a record has; None if it ends within quotes."""
+    try:
+        return len(_split(Path(), record, separator, 0)[0].cells)
+    except ValueError:
+        return None
 
 
 def _line(before: str) -> int:

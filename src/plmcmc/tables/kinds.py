@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plmcmc.flows.strict_json import shown
+
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
 
 
@@ -49,7 +51,7 @@ def listed(values: Sequence[Any], most: int = 10) -> str:
     """Return values as a message shows them: the first few, or that there are none."""
     if not values:
         return "none"
-    return ", ".join(map(repr, values[:most])) + ", ..." * (len(values) > most)
+    return ", ".join(map(shown, values[:most])) + ", ..." * (len(values) > most)
 
 
 def numbers_of(markers: Iterable[str]) -> frozenset[float]:

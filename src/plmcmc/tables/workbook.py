@@ -20,7 +20,9 @@ from xml.sax.saxutils import escape
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 # XML has no control characters but tabs and ends of lines; Excel writes others so.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
-REFERENCE = re.compile(r"([A-Z]+)(\d+)")
+REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
+# What Excel has, and no sheet more.
+MOST_ROWS, MOST_COLUMNS = 2**20, 2**14
 
 
 class Cell(NamedTuple):
@@ -44,9 +46,14 @@ class Sheet:
 
     Args:
         content: the XML.
+
+    Raises:
+        ValueError: if cells are not where they say, or not in order; Excel refuses that, too.
     """
 
     def __init__(self, content: bytes) -> None:
+        if b"\0" in content[:4]:
+            raise ValueError("the sheet is written in UTF-16, and not in UTF-8")
         self.content = content
         self.cells: dict[int, dict[int, Cell]] = {}
         self.ends: dict[int, int] = {}
@@ -57,7 +64,19 @@ class Sheet:
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
+        self._parser.XmlDeclHandler = self._declared
         self._parser.Parse(content, True)
+
+    @property
+    def spread(self) -> int:
+        """How many cells there are, with all the empty places before them in their rows."""
+        return sum(max(own, default=0) for own in self.cells.values())
+
+    @property
+    def farthest(self) -> str:
+        """The cell that has the most places before it in its row."""
+        row = max(self.cells, key=lambda row: max(self.cells[row], default=0))
+        return f"{letters_of(max(self.cells[row]))}{row}"
 
     def replaced(self, values: Mapping[tuple[int, int], Any]) -> bytes:
         """Return the XML with these values in their cells; a row must be there, a cell need not."""
@@ -94,16 +113,34 @@ class Sheet:
         prefix, _, tag = name.rpartition(":")
         if tag == "row":
             self.prefix = f"{prefix}:" if prefix else ""
-            self._row, self._column = int(attributes.get("r", self._row + 1)), 0
+            last, self._row = self._row, int(attributes.get("r", self._row + 1))
+            if not last < self._row <= MOST_ROWS:
+                raise ValueError(f"row {self._row} comes after row {last}")
+            self._column = 0
             self.cells[self._row] = {}
         elif tag == "c":
-            named = REFERENCE.fullmatch(attributes.get("r", ""))
-            self._column = column_of(named[1]) if named else self._column + 1
+            last, self._column = self._column, self._placed(attributes.get("r"))
+            if not last < self._column <= MOST_COLUMNS:
+                raise ValueError(f"cell {attributes.get('r')} is not where it should be")
             self._begun = (self._parser.CurrentByteIndex, attributes.get("s"), False)
         elif tag == "f" and self._begun is not None:
             self._begun = (*self._begun[:2], True)
         elif tag == "mergeCell":
             self.merged.append(attributes.get("ref", ""))
+
+    def _placed(self, reference: str | None) -> int:
+        """Return the column of a cell, which may have no name."""
+        if reference is None:
+            return self._column + 1
+        named = REFERENCE.fullmatch(reference)
+        if named is None or int(named[2]) != self._row:
+            raise ValueError(f"cell {reference!r} is in row {self._row}")
+        return column_of(named[1])
+
+    def _declared(self, version: str, encoding: str | None, standalone: int) -> None:
+        """Refuse other encodings: the XML is cut, and cells are written into it, as UTF-8."""
+        if (encoding or "utf-8").lower() not in ("utf-8", "us-ascii"):
+            raise ValueError(f"the sheet is written in {encoding}, and not in UTF-8")
 
     def _end(self, name: str) -> None:
         tag, at = name.rpartition(":")[2], self._parser.CurrentByteIndex

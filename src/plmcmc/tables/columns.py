@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +12,14 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 
-from plmcmc.cli.tables import Table, check_readable, check_same
-from plmcmc.cli.tables.kinds import NUMBER, Kinds, listed
-from plmcmc.cli.tables.parquet import ParquetTable
-from plmcmc.cli.tables.words import Words
 from plmcmc.data.schema import KINDS
+from plmcmc.flows.strict_json import parsed, shown
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.kinds import DISTINCT, MANY, MOST_LEVELS
+from plmcmc.tables import Table, check_readable, check_same
+from plmcmc.tables.kinds import NUMBER, Kinds, listed
+from plmcmc.tables.parquet import ParquetTable
+from plmcmc.tables.words import Words
 
 # As spreadsheets write them; others are read by the standard library.
 DATE = re.compile(r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}([ T]\d{1,2}:.*)?")
@@ -105,17 +105,18 @@ def check_levels(known: Kinds, table: Table, frame: pd.DataFrame) -> None:
         if unseen.any():
             row = int(unseen.argmax())
             raise ValueError(
-                f"{table.path}, {table.place(row)}, column {name!r}: expected one of the model's "
-                f"values, {listed(levels)}; got {frame[name].iloc[row]!r}. Correct it, mark it "
-                f"missing with --na-values, or fit a model to rows that have it"
+                f"{table.path}, {table.place(row)}, column {shown(name)}: expected one of the "
+                f"model's values, {listed(levels)}; got {shown(frame[name].iloc[row])}. Correct "
+                f"it, mark it missing with --na-values, or fit a model to rows that have it"
             )
 
 
 def _check_not_wanted(types: Mapping[str, str], name: str, tables: Sequence[Table]) -> None:
     if name in types:
         raise ValueError(
-            f"{tables[0].path}, column {name!r}: expected values to learn from, as --types says it "
-            f"is {types[name]}; all are missing. Leave it out of --types, and it passes through"
+            f"{tables[0].path}, column {shown(name)}: expected values to learn from, as --types "
+            f"says it is {types[name]}; all are missing. Leave it out of --types, and it passes "
+            f"through"
         )
 
 
@@ -125,7 +126,7 @@ def _types(path: str | None) -> dict[str, str]:
         return {}
     check_readable(Path(path))
     try:
-        types = json.loads(Path(path).read_text())
+        types = parsed(Path(path).read_bytes())
     except ValueError as error:
         raise ValueError(
             f'{path}: expected JSON, such as {{"age": "integer"}}; it cannot be read: {error}. '
@@ -139,8 +140,8 @@ def _types(path: str | None) -> dict[str, str]:
     for name, kind in types.items():
         if kind not in KINDS:
             raise ValueError(
-                f"{path}: expected the kind of {name!r} to be one of {', '.join(KINDS)}; got "
-                f"{kind!r}. Choose one"
+                f"{path}: expected the kind of {shown(name)} to be one of {', '.join(KINDS)}; got "
+                f"{shown(kind)}. Choose one"
             )
     return types
 
@@ -176,7 +177,9 @@ def _decided_text(tables: Sequence[Words], name: str) -> str | PassThrough:
 
 
 def _decided_stored(tables: Sequence[ParquetTable], name: str) -> str | PassThrough:
-    kind: Any = tables[0].table.schema.field(name).type
+    types: list[Any] = [table.table.schema.field(name).type for table in tables]
+    # A file without a single value here does not say what the column is.
+    kind = next((own for own in types if not pa.types.is_null(own)), types[0])
     columns = [table.series(name) for table in tables]
     if re.fullmatch(r"__index_level_\d+__", name):
         return PassThrough("index")
@@ -227,8 +230,8 @@ def _refuse_text(tables: Sequence[Words], name: str) -> None:
     """Say where the few words are that keep a column from being numbers."""
     at, word = _first(tables, name, lambda word: not NUMBER.fullmatch(word))
     raise ValueError(
-        f"{at}: expected a number, as nearly everywhere in this column; got {word!r}. Correct it, "
-        f"mark it missing with --na-values, or say with --types that the column is categorical"
+        f"{at}: expected a number, as nearly everywhere in this column; got {shown(word)}. Correct "
+        f"it, mark it missing with --na-values, or say with --types that the column is categorical"
     )
 
 
@@ -236,15 +239,15 @@ def _refuse_commas(tables: Sequence[Words], name: str) -> None:
     """Say where a number has a comma: taken as a word, it would be told apart, not measured."""
     at, word = _first(tables, name, lambda word: COMMA.fullmatch(word) is not None)
     raise ValueError(
-        f"{at}: expected numbers with a decimal point and no commas; got {word!r}. Write them so, "
-        f"or say with --types that the column is categorical"
+        f"{at}: expected numbers with a decimal point and no commas; got {shown(word)}. Write them "
+        f"so, or say with --types that the column is categorical"
     )
 
 
 def _first(tables: Sequence[Words], name: str, found: Callable[[str], bool]) -> tuple[str, str]:
     """Return where the first word stands of which something is true, and the word."""
     return next(
-        (f"{table.path}, {table.place(row)}, column {name!r}", word)
+        (f"{table.path}, {table.place(row)}, column {shown(name)}", word)
         for table in tables
         for row, word in enumerate(table.of(name))
         if word is not None and found(word.strip())

@@ -6,8 +6,11 @@ openpyxl reads; it comes with `pip install 'plmcmc[excel]'`.
 from __future__ import annotations
 
 import io
+import lzma
+import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
@@ -18,15 +21,41 @@ from xml.parsers import expat
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from plmcmc.cli.tables.kinds import Flag, Kinds, check_names
-from plmcmc.cli.tables.words import Words, markers_of, reader_of
-from plmcmc.cli.tables.workbook import Sheet, letters_of, repacked, sheet_path
+from plmcmc.flows.strict_json import shown
+from plmcmc.tables.kinds import Flag, Kinds, check_names
+from plmcmc.tables.words import Worded, Words, markers_of, reader_of
+from plmcmc.tables.workbook import Sheet, letters_of, repacked, sheet_path
+
+# Cells, and the empty places before them in their rows: a million rows of a hundred columns.
+MOST_SPREAD = 100_000_000
+# Whatever zipfile, expat and openpyxl raise, by how a file is damaged.
+_DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    StopIteration,
+    TypeError,
+    ValueError,
+    ElementTree.ParseError,
+    expat.ExpatError,
+    lzma.LZMAError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+class _Refused(ValueError):
+    """A workbook that is whole, and no table."""
 
 
 @dataclass(frozen=True)
-class ExcelTable:
+class ExcelTable(Worded):
     """The table on the first sheet of an Excel file.
 
     Attributes:
@@ -56,22 +85,6 @@ class ExcelTable:
     def rows(self) -> int:
         """How many rows of data there are."""
         return len(self.lines)
-
-    def holes(self, name: str) -> int:
-        """Return how many cells of a column are missing."""
-        return self.words.holes(name)
-
-    def missing(self, name: str) -> NDArray[np.bool_]:
-        """Return which cells of a column are missing."""
-        return self.words.missing(name)
-
-    def place(self, row: int) -> str:
-        """Return where a row is, in words."""
-        return self.words.place(row)
-
-    def frame(self, known: Kinds) -> pd.DataFrame:
-        """Return these columns with their values, or name what is not of its kind."""
-        return self.words.frame(known)
 
     def filled(self, known: Kinds, frame: pd.DataFrame, flag: Flag | None = None) -> bytes:
         """Return the file with values of a frame at the holes of these columns.
@@ -160,32 +173,52 @@ def _grid(path: Path, content: bytes) -> _Grid:
         ) from None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as package:
+            # All of it is copied when the table is written: better to know now.
+            if (bad := package.testzip()) is not None:
+                raise ValueError(f"{bad!r} in it is damaged")
             sheet = Sheet(package.read(sheet_path(package)))
+        _check_spread(path, sheet)
         with warnings.catch_warnings():
             # On what it would not write again; it does not write.
             warnings.simplefilter("ignore")
-            book = load_workbook(io.BytesIO(content), data_only=True)
-    except (
-        zipfile.BadZipFile,
-        InvalidFileException,
-        ElementTree.ParseError,
-        expat.ExpatError,
-        KeyError,
-        StopIteration,
-        ValueError,
-    ) as error:
+            # Read only: cells of other sheets, and merged ones, are then not made.
+            book = load_workbook(io.BytesIO(content), data_only=True, read_only=True)
+            values, errors = _values(book.worksheets[0])
+        if any(c not in sheet.cells.get(row, {}) for row, own in values.items() for c in own):
+            raise ValueError("it is not clear which sheet is the first")
+    except _Refused:
+        raise
+    except (*_DAMAGE, InvalidFileException) as error:
+        said = (str(error) or type(error).__name__).splitlines()[0][:200].rstrip(".")
         raise ValueError(
-            f"{path}: expected an Excel workbook, which this is not: {error}. Save it as .xlsx, "
-            f"without a password"
+            f"{path}: expected an Excel workbook, and whole; it cannot be read: {said}. "
+            f"Save it again as .xlsx, without a password"
         ) from None
+    return _Grid(values, errors, sheet)
+
+
+def _check_spread(path: Path, sheet: Sheet) -> None:
+    """Refuse cells so far apart that what lies between them could not be gone through."""
+    if sheet.spread > MOST_SPREAD:
+        raise _Refused(
+            f"{path}, cell {sheet.farthest}: expected cells side by side; between them and the "
+            f"first column there are {sheet.spread:,} places, of which {MOST_SPREAD:,} may be. "
+            f"Delete what stands far from the table, or save the table as CSV"
+        )
+
+
+def _values(sheet: Any) -> tuple[dict[int, dict[int, Any]], dict[tuple[int, int], str]]:
+    """Return what cells hold, by row and column, and which of it are errors."""
     values, errors = {}, {}
-    for line in book.worksheets[0].iter_rows():
+    # What a file says of its size need not be so.
+    sheet.reset_dimensions()
+    for line in sheet.iter_rows():
         for cell in line:
             if cell.value is not None and _word(cell.value).strip():
                 values.setdefault(cell.row, {})[cell.column] = cell.value
                 if cell.data_type == "e":
                     errors[cell.row, cell.column] = cell.value
-    return _Grid(values, errors, sheet)
+    return values, errors
 
 
 def _names(path: Path, head: int, cells: Mapping[int, Any]) -> dict[str, int]:
@@ -210,7 +243,8 @@ def _check_beside(
         if beside:
             raise ValueError(
                 f"{path}, cell {letters_of(beside[0])}{line}: expected nothing in a column without "
-                f"a name; got {cells[beside[0]]!r}. Name the column, or move it to another sheet"
+                f"a name; got {shown(cells[beside[0]])}. Name the column, or move it to another "
+                f"sheet"
             )
 
 
@@ -224,7 +258,7 @@ def _check_cells(table: ExcelTable, grid: _Grid) -> None:
     for name, column in table.columns.items():
         for row, hole in enumerate(table.missing(name)):
             line = table.lines[row]
-            at = f"{table.path}, cell {letters_of(column)}{line}, column {name!r}"
+            at = f"{table.path}, cell {letters_of(column)}{line}, column {shown(name)}"
             own = grid.sheet.cells.get(line, {}).get(column)
             if hole and own is not None and own.formula:
                 raise ValueError(
@@ -233,8 +267,8 @@ def _check_cells(table: ExcelTable, grid: _Grid) -> None:
                 )
             if not hole and (line, column) in grid.errors:
                 raise ValueError(
-                    f"{at}: expected a value; got {grid.errors[line, column]!r}. Correct it, or "
-                    f"mark it missing with --na-values"
+                    f"{at}: expected a value; got {shown(grid.errors[line, column])}. Correct it, "
+                    f"or mark it missing with --na-values"
                 )
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plmcmc.cli.tables.kinds import NUMBER, Kinds, numbers_of
+from plmcmc.flows.strict_json import shown
 from plmcmc.imputation.reading import LARGEST
+from plmcmc.tables.kinds import NUMBER, Kinds, numbers_of
 
 MARKERS = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")
 BOOLEANS = {"true": True, "t": True, "yes": True, "y": True, "1": True}
@@ -91,11 +92,33 @@ class Words:
                 values.append(None if word is None else read(word))
             except ValueError as error:
                 raise ValueError(
-                    f"{self.path}, {self.place(row)}, column {name!r}: expected {error}; got "
-                    f"{word!r}. Correct it, mark it missing with --na-values, or say with --types "
-                    f"what the column is, when fitting"
+                    f"{self.path}, {self.place(row)}, column {shown(name)}: expected {error}; "
+                    f"got {shown(word)}. Correct it, mark it missing with --na-values, or say with "
+                    f"--types what the column is, when fitting"
                 ) from None
         return tuple(values)
+
+
+class Worded:
+    """A table that has its cells as words, too, and knows what they know."""
+
+    words: Words
+
+    def holes(self, name: str) -> int:
+        """Return how many cells of a column are missing."""
+        return self.words.holes(name)
+
+    def missing(self, name: str) -> NDArray[np.bool_]:
+        """Return which cells of a column are missing."""
+        return self.words.missing(name)
+
+    def place(self, row: int) -> str:
+        """Return where a row is, in words."""
+        return self.words.place(row)
+
+    def frame(self, known: Kinds) -> pd.DataFrame:
+        """Return these columns with their values, or name what is not of its kind."""
+        return self.words.frame(known)
 
 
 def markers_of(na_values: Iterable[str]) -> frozenset[str]:

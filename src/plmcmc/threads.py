@@ -12,7 +12,8 @@ def one_thread() -> Iterator[None]:
     """Work with one thread, unless OMP_NUM_THREADS says how many.
 
     Small batches run no faster on more threads, and far slower where cores are shared: threads then
-    wait for each other at every small product.
+    wait for each other at every small product. Of wide tables they also add in another order, so
+    that the same seed would lead elsewhere on another machine.
     """
     import torch
 

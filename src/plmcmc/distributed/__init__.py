@@ -1,0 +1,5 @@
+"""In: Parquet files of any size, a saved model. Out: the files filled, by one process or many."""
+
+from plmcmc.distributed.filling import Done, impute
+
+__all__ = ["Done", "impute"]

@@ -1,0 +1,141 @@
+"""The manifest: a line for every part that is done, so that a rerun does only what is missing.
+
+It only grows, and a line counts if its end is there. Besides parts it notes which files are
+written as wholes, and which were refused: of a file that was refused, another content may come.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from plmcmc.disk import failing_in_words
+from plmcmc.distributed.order import Line, Order, Source
+
+
+@dataclass
+class State:
+    """How far a file has come.
+
+    Attributes:
+        digest: of what it was when its first part was done.
+        parts: what was told of those that are done, by number.
+        whole: whether it is written.
+        refused: whether it was, and has not been written since.
+    """
+
+    digest: str
+    parts: dict[int, Line] = field(default_factory=dict)
+    whole: bool = False
+    refused: bool = False
+
+
+class Manifest:
+    """What is done of some files.
+
+    Args:
+        path: the manifest's; made with its first line.
+        sources: the files.
+        order: says where parts are kept.
+        overwrite: do files anew that have changed since parts of them were done.
+
+    Raises:
+        FileExistsError: if a file of which parts are done has changed since.
+    """
+
+    def __init__(
+        self, path: Path, sources: Sequence[Source], order: Order, *, overwrite: bool = False
+    ) -> None:
+        self.path, self.order, self.overwrite = path, order, overwrite
+        self.sources = {source.number: source for source in sources}
+        self.states: dict[int, State] = {}
+        for line in self._lines():
+            self._take(line)
+        for source in sources:
+            self._check(source)
+
+    def has(self, file: int, part: int) -> bool:
+        """Whether a part is done."""
+        state = self.states[file]
+        return state.whole or part in state.parts
+
+    def complete(self, file: int) -> bool:
+        """Whether all parts of a file are done."""
+        return len(self.states[file].parts) == self.sources[file].part_count
+
+    def forget(self, file: int, part: int) -> None:
+        """Have a part done again; its next line counts instead of the one that is there."""
+        del self.states[file].parts[part]
+
+    @property
+    def told(self) -> list[Line]:
+        """What was told of all parts that are done."""
+        return [line for state in self.states.values() for line in state.parts.values()]
+
+    def add(self, line: Line) -> None:
+        """Note that something is done.
+
+        The disk is waited for once a file is whole: parts that a power cut forgets are done again.
+        """
+        number = _file_of(line)
+        if number in self.sources:
+            line = {**line, "sha256": self.sources[number].digest}
+        content = (json.dumps(line) + "\n").encode()
+        with failing_in_words(self.path), self.path.open("ab") as file:
+            file.write(content)
+            if "whole" in line:
+                file.flush()
+                os.fsync(file.fileno())
+        self._take(line)
+
+    def _take(self, line: Line) -> None:
+        """Count a line; lines of another content of the file begin it anew."""
+        number, digest = _file_of(line), line["sha256"]
+        state = self.states.get(number)
+        if state is None or state.digest != digest:
+            state = self.states[number] = State(digest)
+        # Another worker may tell of a part after one has refused the file.
+        state.refused = "whole" not in line and (state.refused or "refused" in line)
+        if "part" in line:
+            state.parts[line["part"][1]] = line
+        state.whole = state.whole or "whole" in line
+
+    def _check(self, source: Source) -> None:
+        state = self.states.get(source.number)
+        if state is not None and state.digest != source.digest:
+            if not (state.refused or self.overwrite):
+                raise FileExistsError(
+                    f"{self.path.parent} holds another job that was stopped (what differs: "
+                    f"{source.path}, of which parts are done, has changed since). Finish it with "
+                    f"the file as it was, choose another output, or throw it away with --overwrite"
+                )
+            state = None
+        if state is None:
+            state = self.states[source.number] = State(source.digest)
+        if state.whole and all(place.exists() for place in source.places):
+            return
+        state.whole = False
+        for number in list(state.parts):
+            if not all(place.exists() for place in self.order.places(source.number, number)):
+                del state.parts[number]
+
+    def _lines(self) -> Iterator[Line]:
+        """Yield the lines that are there, and cut off one that was not finished."""
+        if not self.path.exists():
+            return
+        content = self.path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            os.truncate(self.path, len(whole))
+        for text in whole.splitlines():
+            yield json.loads(text)
+
+
+def _file_of(line: Line) -> int:
+    """Return the number of the file that a line speaks of."""
+    if "part" in line:
+        return line["part"][0]
+    return line["whole"] if "whole" in line else line["refused"]

@@ -1,0 +1,142 @@
+"""What is asked of `plmcmc.distributed.impute`, checked before any work."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from operator import index
+from pathlib import Path
+
+from plmcmc.imputation import FlowImputer
+from plmcmc.imputation.convergence import LEAST_STATES
+from plmcmc.imputation.device import device_of
+from plmcmc.imputation.drawing import check_statistic
+from plmcmc.tables import check_no_directory, form_of
+
+ENGINES = ("stream", "ray")
+
+
+def paths_of(data: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return the files to fill; one alone need not stand in a list."""
+    return [Path(path) for path in ([data] if isinstance(data, str | Path) else data)]
+
+
+def is_directory(output: str | Path, files: int) -> bool:
+    """Whether an output for so many files is a directory, there or not: as it was typed, too."""
+    ends = ("/", os.sep, os.altsep or os.sep)
+    place = Path(output)
+    return files > 1 or place.is_dir() or not place.suffix or str(output).endswith(ends)
+
+
+def words_of(na_values: Sequence[str]) -> tuple[str, ...]:
+    """Return words that mark a hole, each once.
+
+    Raises:
+        ValueError: if they are no words. One word alone would be taken for its letters.
+    """
+    words = [na_values] if isinstance(na_values, str) else list(na_values)
+    if isinstance(na_values, str) or not all(isinstance(word, str) for word in words):
+        raise ValueError(
+            f"na_values: expected a list of words, such as {[str(word) for word in words]}; got "
+            f"{na_values!r}. Write numbers as words, too"
+        )
+    return tuple(sorted(set(words)))
+
+
+def whole_number(name: str, value: int | None, least: int) -> int | None:
+    """Return a number that was given, or None; refuse what is not whole, or less than `least`."""
+    if value is None:
+        return None
+    try:
+        number = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise ValueError(
+            f"{name}: expected a whole number, at least {least}; got {value!r}. Correct it, or "
+            f"leave it out"
+        )
+    return number
+
+
+def check_asked(
+    paths: Sequence[Path],
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    gpus: float,
+    draws: int | None,
+    statistic: str | None,
+    device: str,
+) -> None:
+    """Refuse what cannot be, and what would have no effect."""
+    if not paths:
+        raise ValueError("expected files to fill; got none. Name some")
+    for path in paths:
+        check_no_directory(path)
+    other = [path for path in paths if form_of(path) != ".parquet"]
+    if other:
+        raise ValueError(
+            f"{other[0]}: expected Parquet files, which can be read part by part. Convert it, or "
+            f"fill it whole: plmcmc impute without --engine, or FlowImputer"
+        )
+    if engine not in ENGINES:
+        raise ValueError(f"expected the engine to be one of {', '.join(ENGINES)}; got {engine!r}")
+    given = {"address": address, "workers": workers, "gpus_per_worker": gpus or None}
+    useless = [name for name, value in given.items() if value is not None]
+    if engine == "stream" and useless:
+        raise ValueError(
+            f"{', '.join(useless)}: expected with the engine ray; the engine stream is this "
+            f"process alone. Leave out one of them"
+        )
+    _check_share(gpus)
+    if engine == "ray" and device != "cpu":
+        raise ValueError(
+            f"device {device}: expected to be left out with the engine ray. Say how many GPUs each "
+            f"worker has, and it uses them"
+        )
+    device_of(device)
+    if statistic is not None:
+        check_statistic(statistic)
+    if draws and statistic not in (None, "draw"):
+        raise ValueError(
+            f"draws={draws} writes draws, and statistic={statistic!r} asks for one table: leave "
+            f"out one of them"
+        )
+
+
+def check_apart(output: Path, model: Path) -> None:
+    """Refuse to write into the model: it would be another one, or none, after that."""
+    place, kept = output.resolve(), model.resolve()
+    if place == kept or kept in place.parents:
+        raise ValueError(
+            f"{output}: expected a place outside of the model; {model} is the model. Choose another"
+        )
+
+
+def _check_share(gpus: float) -> None:
+    """Refuse GPUs that Ray could not give to a worker: parts of one, or whole ones."""
+    if not (math.isfinite(gpus) and gpus >= 0 and (gpus <= 1 or float(gpus).is_integer())):
+        raise ValueError(
+            f"expected GPUs of a worker to be 0 or more, and whole above 1; got {gpus}. Correct it"
+        )
+
+
+def check_flag(imputer: FlowImputer, flag: str | None, draws: int | None) -> None:
+    """Refuse to add a column that could not be told."""
+    if flag is None:
+        return
+    if not flag.strip():
+        raise ValueError("flag: expected a name for the column to add; got none. Name it")
+    if imputer.effort_.states < LEAST_STATES:
+        raise ValueError(
+            f"flag {flag!r} tells what has converged, and the model's effort runs too few steps to "
+            f"tell: expected at least {LEAST_STATES} states. Choose the effort default or thorough "
+            f"when fitting"
+        )
+    if draws or imputer.statistic == "draw":
+        raise ValueError(
+            f"flag {flag!r} is told by chains that run on, and a draw takes one state of each: ask "
+            f"for the statistic mean or median, or leave it out"
+        )

@@ -1,0 +1,68 @@
+"""Files looked at before the work: what they are, and whether the model can fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from plmcmc.chains import progress_bar
+from plmcmc.disk import hash_of
+from plmcmc.distributed.order import Order, Source, stamp_of
+from plmcmc.imputation import FlowImputer
+from plmcmc.tables.columns import plan_of_model
+from plmcmc.tables.parquet_rows import without_rows
+
+MEGABYTE = 2**20
+
+
+class Looked(NamedTuple):
+    """What was found of files.
+
+    Attributes:
+        sources: those that can be read.
+        problems: what is wrong with others, by number.
+        passed: columns that the model does not know, and why they pass through.
+    """
+
+    sources: list[Source]
+    problems: dict[int, str]
+    passed: dict[str, str]
+
+
+def looked_at(
+    paths: Sequence[Path],
+    places: Sequence[list[Path]],
+    imputer: FlowImputer,
+    order: Order,
+    progress: bool | None,
+) -> Looked:
+    """Look at files: hashes, columns, types. A file that will not do is told of, not raised."""
+    found = Looked([], {}, {})
+    sizes = [path.stat().st_size // MEGABYTE for path in paths]
+    with progress_bar("Looking at files, MB", sum(sizes), show=progress) as report:
+        for number, path in enumerate(paths):
+            try:
+                # First: of a file that changes while it is looked at, it is noticed later.
+                stamp = stamp_of(path)
+                rows = _checked(path, imputer, order, found.passed)
+                source = Source(number, path, hash_of(path), rows, places[number], stamp)
+                found.sources.append(source)
+            except ValueError as problem:
+                found.problems[number] = str(problem)
+            report(sum(sizes[: number + 1]), f"{number + 1} of {len(paths)} files")
+    return found
+
+
+def _checked(path: Path, imputer: FlowImputer, order: Order, passed: dict[str, str]) -> int:
+    """Return how many rows a file has, if its columns are such as the model can fill."""
+    table, rows = without_rows(path, order.na_values)
+    plan = plan_of_model(imputer, [table])
+    table.frame(plan.known)
+    if order.flag in table.names:
+        raise ValueError(
+            f"{path}: --flag {order.flag} is to add a column, and there is one of that name: "
+            f"choose another"
+        )
+    passed.update(plan.passed)
+    return rows

@@ -1,0 +1,49 @@
+"""The manifest: what was told of files, in whatever order workers told it."""
+
+import pytest
+
+from plmcmc.distributed.manifest import Manifest
+from plmcmc.distributed.order import Order, Source
+from plmcmc.rng import PART_ROWS
+
+
+def source_of(tmp_path, digest="old", rows=1):
+    return Source(0, tmp_path / "a.parquet", digest, rows, [tmp_path / "b.parquet"], (1, 1))
+
+
+def manifest_of(tmp_path, source):
+    order = Order(tmp_path, tmp_path, None, None, None, None, (), "cpu")
+    return Manifest(tmp_path / "manifest.jsonl", [source], order)
+
+
+REFUSED, PART, WHOLE = {"refused": 0, "problem": "bad"}, {"part": [0, 0]}, {"whole": 0}
+
+
+@pytest.mark.parametrize("lines", [[REFUSED], [PART, REFUSED], [REFUSED, PART]])
+def test_a_file_that_was_refused_may_be_mended(lines, tmp_path):
+    before = manifest_of(tmp_path, source_of(tmp_path))
+    for line in lines:
+        before.add(line)
+    after = manifest_of(tmp_path, source_of(tmp_path, "mended"))
+    assert not after.has(0, 0)
+
+
+@pytest.mark.parametrize("lines", [[PART], [REFUSED, PART, WHOLE]])
+def test_a_file_that_was_not_refused_may_not_change(lines, tmp_path):
+    before = manifest_of(tmp_path, source_of(tmp_path))
+    for line in lines:
+        before.add(line)
+    with pytest.raises(FileExistsError, match="has changed since"):
+        manifest_of(tmp_path, source_of(tmp_path, "other"))
+
+
+def test_whether_a_file_is_complete_is_told_without_listing_its_parts(tmp_path, monkeypatch):
+    rows = 3 * PART_ROWS - 1
+    source = source_of(tmp_path, rows=rows)
+    assert source.part_count == len(source.parts) == 3
+    manifest = manifest_of(tmp_path, source)
+    monkeypatch.delattr(Source, "parts")
+    for part in range(3):
+        assert not manifest.complete(0)
+        manifest.add({"part": [0, part]})
+    assert manifest.complete(0)

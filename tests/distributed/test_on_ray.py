@@ -1,0 +1,215 @@
+"""Ray's workers fill files as one process does, bit for bit, also if one of them dies.
+
+A worker takes seconds to start: other numbers of workers, lost machines and full disks are tried by
+`benchmarks/faults_ray.py`.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from plmcmc import FlowImputer
+from plmcmc.distributed import impute, on_ray
+from plmcmc.distributed.on_ray import MOST_DEATHS, Actor, OnRay, RayError, _forget_marks
+from plmcmc.distributed.order import Order, Task, stamp_of
+from plmcmc.rng import PART_ROWS
+from toy_tables import LEAST, mixed, with_holes
+
+ROWS = (2 * PART_ROWS + 100, PART_ROWS, 300)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    frame, _ = with_holes(mixed(200))
+    place = tmp_path_factory.mktemp("model") / "model"
+    FlowImputer(LEAST, random_state=3, progress=False).fit(frame).save(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for number, rows in enumerate(ROWS):
+        with_holes(mixed(rows, seed=number))[0].to_parquet(folder / f"{number}.parquet")
+    return sorted(folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def ray(model):
+    """Ray with room for four workers, whatever cores there are; it sees the tests' modules."""
+    ray = pytest.importorskip("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(
+            "local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+        )
+        yield ray
+        ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def streamed(data, model, tmp_path_factory):
+    out = tmp_path_factory.mktemp("streamed") / "out"
+    impute(data, model, out, progress=False)
+    return contents(out)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.slow
+def test_four_workers_give_the_same(ray, data, model, streamed, tmp_path):
+    done = impute(data, model, tmp_path / "out", engine="ray", workers=4, progress=False)
+    assert done.rows == sum(ROWS)
+    assert contents(tmp_path / "out") == streamed
+
+
+def worker_here():
+    """Return the process of a worker that this process's Ray has started."""
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            named = b"MapWorker" in (place / "cmdline").read_bytes()
+            if named and parent(parent(int(place.name))) == os.getpid():
+                return int(place.name)
+        except (OSError, IndexError):
+            continue
+    return None
+
+
+def parent(process):
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux to find a worker")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.slow
+def test_two_workers_give_the_same_when_one_is_lost(ray, data, model, streamed, tmp_path):
+    killed = []
+
+    def kill():
+        while not list(tmp_path.glob("out/plmcmc.part/rows-*")):
+            time.sleep(0.05)
+        process = worker_here()
+        if process is not None:
+            os.kill(process, signal.SIGKILL)
+            killed.append(process)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    impute(data, model, tmp_path / "out", engine="ray", workers=2, progress=False)
+    thread.join(timeout=10)
+    assert killed
+    assert contents(tmp_path / "out") == streamed
+
+
+def test_more_workers_than_there_is_room_for(ray, data, model, tmp_path):
+    with pytest.raises(RayError, match="room for 99 workers; Ray has 4 cores"):
+        impute(data, model, tmp_path / "out", engine="ray", workers=99, progress=False)
+    with pytest.raises(RayError, match="with 1 GPUs each; Ray has 4 cores and 0 GPUs"):
+        impute(data, model, tmp_path / "out", engine="ray", gpus_per_worker=1, progress=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_ray_it_says_what_to_install(data, model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(RayError, match=r"plmcmc\[ray\]"):
+        impute(data, model, tmp_path / "out", engine="ray", progress=False)
+    assert not (tmp_path / "out").exists()
+    assert list(OnRay()(order(model, tmp_path), [])) == []
+
+
+class Unasked:
+    """Stands for Ray where it must not come so far as to be started."""
+
+    @staticmethod
+    def is_initialized():
+        return False
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_nobody_answers(scheme):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"{scheme}127.0.0.1:{free.getsockname()[1]}"
+    engine = OnRay(address)
+    with (
+        pytest.raises(RayError, match=f"expected to reach Ray at {address}; the system says"),
+        engine._connected(Unasked),
+    ):
+        pass
+
+
+def test_no_more_workers_than_this_machine_has_cores(monkeypatch):
+    monkeypatch.setattr(on_ray, "_cores", lambda: 2)
+    with (
+        pytest.raises(RayError, match="room for 1000 workers; this machine has 2 cores"),
+        OnRay(workers=1000)._connected(Unasked),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("own", "room"), [(0.6, 2), (0.5, 4), (0.3, 6), (0.1, 16), (1, 2), (2, 1), (3, None)]
+)
+def test_a_worker_has_its_share_of_one_gpu(own, room):
+    there = SimpleNamespace(cluster_resources=lambda: {"CPU": 16, "GPU": 2})
+    if room is None:
+        with pytest.raises(RayError, match="with 3 GPUs each"):
+            OnRay(gpus=own)._size(there)
+    else:
+        assert OnRay(gpus=own)._size(there) == room
+
+
+def order(model, kept):
+    return Order(model, kept, None, None, None, None, (), "cpu")
+
+
+class TestActor:
+    """What Ray calls, without Ray."""
+
+    def test_a_task_in_and_lines_out(self, data, model, tmp_path):
+        task = Task(0, str(data[0]), [(2, 2 * PART_ROWS, ROWS[0])], stamp_of(data[0]))
+
+        (told,) = Actor(order(model, tmp_path))({"task": [json.dumps(task)]})["line"]
+        assert json.loads(told)["part"] == [0, 2]
+        assert len(pd.read_parquet(tmp_path / "rows-0-2-0.parquet")) == 100
+
+    @pytest.mark.parametrize("missing", ["model", "kept"])
+    def test_a_machine_that_does_not_see_the_files_says_so(self, missing, model, tmp_path):
+        given = {"model": model, "kept": tmp_path} | {missing: tmp_path / "elsewhere"}
+        (told,) = Actor(order(**given))({"task": []})["line"]
+        assert "expected every machine to see it" in told
+
+    def test_a_task_that_workers_die_of_is_given_up(self, data, model, tmp_path):
+        task = json.dumps(Task(2, str(data[2]), [(0, 0, ROWS[2])], stamp_of(data[2])))
+        actor, mark = Actor(order(model, tmp_path)), tmp_path / "rows-2-0.begun"
+        for died in (MOST_DEATHS - 1, MOST_DEATHS):
+            mark.write_bytes(b"." * died)
+            (told,) = actor({"task": [task]})["line"]
+            assert ("stopped" in json.loads(told)) == (died == MOST_DEATHS)
+            assert mark.exists() == (died == MOST_DEATHS)
+        assert f"rows 0 to {ROWS[2]}: expected a worker to fill them; {MOST_DEATHS} died" in told
+
+    def test_a_file_that_one_has_refused_is_left_by_the_others(self, data, model, tmp_path):
+        bad = Task(0, str(data[2]), [(0, 0, ROWS[2] + 1)], stamp_of(data[2]))
+        other = bad._replace(parts=[(1, 0, ROWS[2])])
+        told = [
+            Actor(order(model, tmp_path))({"task": [json.dumps(task)]})["line"]
+            for task in (bad, other)
+        ]
+        assert [len(lines) for lines in told] == [1, 0]
+        assert "refused" in json.loads(told[0][0])
+        _forget_marks(order(model, tmp_path))
+        assert not list(tmp_path.glob("rows-*"))
