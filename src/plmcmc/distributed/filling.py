@@ -26,7 +26,7 @@ from plmcmc.distributed.request import (
 )
 from plmcmc.distributed.sources import looked_at
 from plmcmc.distributed.streaming import streamed
-from plmcmc.distributed.worker import loaded
+from plmcmc.distributed.worker import model_of
 from plmcmc.imputation.convergence import warn_of_few
 from plmcmc.tables import check_readable
 from plmcmc.tables.fill import Found, pooled
@@ -123,7 +123,7 @@ def impute(
     check_free(every, overwrite=overwrite, ours=placing(part), data=paths)
     kept = part.absolute()
     order = Order(Path(model).absolute(), kept, draws, statistic, seed, flag, words, device)
-    imputer = loaded(order)
+    imputer = model_of(order)
     check_flag(imputer, flag, draws)
     run: Engine = streamed if engine == "stream" else OnRay(address, workers, gpus_per_worker)
     identity = _identity(order, paths, gpus_per_worker)
