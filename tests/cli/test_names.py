@@ -64,6 +64,17 @@ def test_long_names(command, size, data, tmp_path, capsys):
     assert os.listdir(tmp_path) == ["data.csv"]
 
 
+@pytest.mark.parametrize("size", [255, 300])
+@pytest.mark.parametrize(
+    "argv",
+    [("fit", "data.csv"), ("fit-flow", "data.zip"), ("impute", "data.parquet", "--model", "m")],
+)
+def test_long_names_are_refused_before_they_are_looked_for(argv, size, tmp_path, capsys):
+    told = refused(capsys, *argv, "-o", tmp_path / ("o" * size))
+    assert f"expected a name of at most 241 bytes; this one has {size}. Choose a shorter" in told
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_report_of_a_long_name(data, tmp_path, capsys):
     report = tmp_path / ("r" * 245 + ".html")
     argv = ("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast", "--report", report)

@@ -13,7 +13,6 @@ from plmcmc.disk import hash_of, hashes_of, standing
 from plmcmc.distributed.request import check_apart
 from plmcmc.flows.stored import free_place
 from plmcmc.imputation.device import device_of
-from plmcmc.tables.places import check_length
 
 SEED = 0
 EFFORT = "default"
@@ -136,7 +135,6 @@ def identity_of(command: str, arguments: Namespace) -> dict[str, Any]:
 
 def check_model_place(place: Path, kind: str, *, overwrite: bool) -> None:
     """Refuse before the work a place where a model could not be saved after it."""
-    check_length(place)
     if standing(place).exists() and not overwrite:
         raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
     free_place(place, kind, overwrite=overwrite)

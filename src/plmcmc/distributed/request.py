@@ -13,6 +13,7 @@ from plmcmc.imputation.convergence import LEAST_STATES
 from plmcmc.imputation.device import device_of
 from plmcmc.imputation.drawing import check_statistic
 from plmcmc.tables import check_no_directory, form_of
+from plmcmc.tables.places import check_length
 
 ENGINES = ("stream", "ray")
 
@@ -26,6 +27,7 @@ def is_directory(output: str | Path, files: int) -> bool:
     """Whether an output for so many files is a directory, there or not: as it was typed, too."""
     ends = ("/", os.sep, os.altsep or os.sep)
     place = Path(output)
+    check_length(place)
     return files > 1 or place.is_dir() or not place.suffix or str(output).endswith(ends)
 
 

@@ -38,6 +38,7 @@ from plmcmc.disk import (
     write_directory,
 )
 from plmcmc.tables.fill import Filled, Found
+from plmcmc.tables.places import check_length
 from plmcmc.tables.placing import Places, note, noted
 from plmcmc.training import TrainingError
 
@@ -111,8 +112,10 @@ def part_of(output: Path, *, several: bool) -> Path:
     """Return where a job with this output keeps what it has done.
 
     Raises:
-        ValueError: if the output has no name of its own to call it by.
+        ValueError: if the output has no name of its own to call it by, or one that is too long.
     """
+    # Here, where names are made of it: a system refuses those that are too long in other words.
+    check_length(output)
     if not several and not output.name:
         raise ValueError(
             f"{output} is a directory: expected a name for what is written. Add one, such as "
