@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plmcmc.cli.say import say, warn, warnings_in_words
-from plmcmc.cli.summary import tell_converged, tell_filled, tell_left
+from plmcmc.cli.summary import tell_converged, tell_filled, tell_left, tell_leftovers
 from plmcmc.distributed import Done, impute
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables import form_of
-from plmcmc.tables.places import leftovers
 
 SOME_FAILED = 1
 # More files than these are not listed one by one.
@@ -60,11 +59,8 @@ def _tell(arguments: Namespace, done: Done) -> None:
     tell_converged([done.found])
     _tell_written(done.written)
     paths = [Path(name) for name in arguments.data]
-    directory = Path(arguments.output).is_dir()
-    old = leftovers(paths, Path(arguments.output), arguments.draws, directory=directory)
-    if old:
-        names = ", ".join(map(str, old))
-        warn(f"{names}: of another job with more draws. Do not pool them with these")
+    output = Path(arguments.output)
+    tell_leftovers(paths, output, arguments.draws, directory=output.is_dir())
     for problem in done.problems.values():
         warn(f"not filled: {problem}")
     if done.problems:

@@ -18,7 +18,7 @@ from plmcmc.cli.large import rows_to_read
 from plmcmc.cli.report import Asked, report
 from plmcmc.cli.request import EFFORT, check_draws, check_options, identity_of
 from plmcmc.cli.say import say, warn, warnings_in_words
-from plmcmc.cli.summary import tell_converged, tell_filled, tell_passed
+from plmcmc.cli.summary import tell_converged, tell_filled, tell_leftovers, tell_passed
 from plmcmc.distributed.request import check_flag
 from plmcmc.imputation import EFFORTS, FlowImputer
 from plmcmc.imputation.convergence import LEAST_STATES
@@ -26,7 +26,8 @@ from plmcmc.tables import Table, check_no_directory, read_tables, write_files
 from plmcmc.tables.columns import Plan, check_levels, plan_of_model, plan_of_tables
 from plmcmc.tables.fill import Filled, filled, loaded, pooled
 from plmcmc.tables.job import Job, part_of, placing, working
-from plmcmc.tables.places import check_free, check_outlasts, leftovers, places_of
+from plmcmc.tables.kinds import check_new
+from plmcmc.tables.places import check_free, check_outlasts, places_of
 
 
 def impute(arguments: Namespace) -> int:
@@ -92,10 +93,7 @@ def _impute_whole(arguments: Namespace) -> None:
     tell_filled(plan.known.kinds, holes, sum(table.rows for table in tables))
     tell_converged([own.found for own in done])
     say("\n".join(f"Written: {place}" for place in places))
-    old = leftovers(paths, output, arguments.draws)
-    if old:
-        names = ", ".join(map(str, old))
-        warn(f"{names}: of another job with more draws. Do not pool them with these")
+    tell_leftovers(paths, output, arguments.draws)
     say(f"{time.perf_counter() - began:.1f} s in all.")
 
 
@@ -109,11 +107,7 @@ def _check_flag(arguments: Namespace, imputer: FlowImputer | None, tables: Seque
             f"to tell: choose --effort default or thorough"
         )
     for table in tables:
-        if arguments.flag in table.names:
-            raise ValueError(
-                f"{table.path}: --flag {arguments.flag} is to add a column, and there is one of "
-                f"that name: choose another"
-            )
+        check_new(table.path, table.names, arguments.flag)
 
 
 def _check(

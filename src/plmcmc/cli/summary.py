@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,6 +15,7 @@ from plmcmc.imputation.convergence import CONVERGED, LIMIT
 from plmcmc.tables import Table
 from plmcmc.tables.columns import Plan
 from plmcmc.tables.fill import Found, pooled
+from plmcmc.tables.places import leftovers
 
 
 def tell_passed(plan: Plan, tables: Sequence[Table]) -> None:
@@ -57,6 +59,16 @@ def tell_filled(kinds: Mapping[str, str], holes: Mapping[str, int], rows: int) -
             share = f"{100 * count / rows:.1f}%"
             shown.add_row(escape(named(name)), kinds[name], str(count), share)
     Console().print(shown)
+
+
+def tell_leftovers(
+    paths: Sequence[Path], output: Path, draws: int | None, *, directory: bool = False
+) -> None:
+    """Warn of tables of a job with more draws, which stand beside those that were written."""
+    old = leftovers(paths, output, draws, directory=directory)
+    if old:
+        names = ", ".join(map(str, old))
+        warn(f"{names}: of another job with more draws. Do not pool them with these")
 
 
 def tell_converged(tables: Sequence[Found]) -> None:

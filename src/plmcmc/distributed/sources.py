@@ -11,6 +11,7 @@ from plmcmc.disk import hash_of
 from plmcmc.distributed.order import Order, Source, stamp_of
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables.columns import plan_of_model
+from plmcmc.tables.kinds import check_new
 from plmcmc.tables.parquet_rows import without_rows
 
 MEGABYTE = 2**20
@@ -59,10 +60,6 @@ def _checked(path: Path, imputer: FlowImputer, order: Order, passed: dict[str, s
     table, rows = without_rows(path, order.na_values)
     plan = plan_of_model(imputer, [table])
     table.frame(plan.known)
-    if order.flag in table.names:
-        raise ValueError(
-            f"{path}: --flag {order.flag} is to add a column, and there is one of that name: "
-            f"choose another"
-        )
+    check_new(path, table.names, order.flag)
     passed.update(plan.passed)
     return rows

@@ -47,6 +47,15 @@ def check_names(path: Path, names: Sequence[str]) -> None:
         )
 
 
+def check_new(path: Path, names: Sequence[str], flag: str | None) -> None:
+    """Refuse to add a column to a file that has one of that name."""
+    if flag in names:
+        raise ValueError(
+            f"{path}: --flag {flag} is to add a column, and there is one of that name: choose "
+            f"another"
+        )
+
+
 def listed(values: Sequence[Any], most: int = 10) -> str:
     """Return values as a message shows them: the first few, or that there are none."""
     if not values:
