@@ -53,6 +53,18 @@ def test_a_damaged_file_among_many(data, model, tmp_path, capsys):
         assert pq.read_table(tmp_path / "out" / path.name).column("size").null_count == 0
 
 
+def test_a_damaged_file_is_left_out(data, model, tmp_path, capsys):
+    argv = ("--model", model, "-o", tmp_path / "out")
+    assert run("impute", *data, *argv) == 1
+    told = capsys.readouterr().out
+    assert "or leave them out of DATA and run it again, to end without them" in " ".join(
+        told.split()
+    )
+    assert run("impute", data[0], data[2], *argv) == 0
+    assert "Left out of that job: 'b.parquet'." in capsys.readouterr().out
+    assert sorted(os.listdir(tmp_path / "out")) == ["a.parquet", "c.parquet"]
+
+
 def test_a_damaged_file_alone_is_refused(data, model, tmp_path):
     assert run("impute", data[1], "--model", model, "-o", tmp_path / "out.parquet") == 2
     assert not list(tmp_path.glob("out*"))

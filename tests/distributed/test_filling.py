@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,40 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from part_by_part import PART, ROWS, contents, filled, interrupted_after
 from plmcmc import FlowImputer, rng
 from plmcmc.disk import WriteError
 from plmcmc.distributed import impute, streaming, worker
 from plmcmc.distributed.order import Order, Task, check_unchanged, stamp_of
 from plmcmc.rng import part_seed
 from plmcmc.tables.job import MANIFEST
-from toy_tables import LEAST, TINY, mixed, with_holes
+from toy_tables import TINY, mixed, with_holes
 
-PART, ROWS = 64, (150, 64, 100)
-
-
-@pytest.fixture(autouse=True)
-def small_parts(monkeypatch):
-    monkeypatch.setattr(rng, "PART_ROWS", PART)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    frame, _ = with_holes(mixed(200))
-    place = tmp_path_factory.mktemp("model") / "model"
-    FlowImputer(LEAST, random_state=3, progress=False).fit(frame).save(place)
-    return place
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """Three files with every kind of column, and one that the model does not know."""
-    folder = tmp_path_factory.mktemp("data")
-    for number, rows in enumerate(ROWS):
-        frame, _ = with_holes(mixed(rows, seed=number), seed=number)
-        frame["when"] = pd.Timestamp("2024-01-01")
-        place = folder / f"{number}.parquet"
-        frame.to_parquet(place, row_group_size=40)
-    return sorted(folder.iterdir())
+pytestmark = pytest.mark.usefixtures("small_parts")
 
 
 @pytest.fixture(scope="module")
@@ -59,24 +34,6 @@ def whole(model, data):
             patch.setattr(rng, "PART_ROWS", PART)
             found.append(imputer.transform(frame.drop(columns="when")).assign(when=frame["when"]))
     return found
-
-
-@pytest.fixture(scope="module")
-def undisturbed(data, model, tmp_path_factory):
-    """The files that are written if nothing is in the way."""
-    out = tmp_path_factory.mktemp("undisturbed") / "out"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rng, "PART_ROWS", PART)
-        filled(data, model, out)
-    return contents(out)
-
-
-def filled(data, model, out, **options):
-    return impute(data, model, out, progress=False, tell=lambda words: None, **options)
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
 
 
 def test_files_are_filled_as_whole_ones(data, model, whole, tmp_path):
@@ -141,18 +98,6 @@ def test_a_flag_is_added(data, tmp_path):
         assert pq.read_table(path).column("settled").type == pa.bool_()
 
 
-def interrupted_after(parts, monkeypatch):
-    """Have the work stopped after so many parts."""
-    work, count = worker.Worker._done, iter(range(parts))
-
-    def stops(self, *given):
-        if next(count, None) is None:
-            raise KeyboardInterrupt
-        return work(self, *given)
-
-    monkeypatch.setattr(worker.Worker, "_done", stops)
-
-
 @pytest.mark.parametrize("parts", [1, 3, 5])
 def test_stopped_it_goes_on(parts, data, model, undisturbed, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
@@ -191,7 +136,7 @@ def test_a_line_that_was_not_finished_is_done_again(
         ({"statistic": "draw"}, "statistic"),
         ({"na_values": ["9"]}, "na-values"),
         ({"model": "other"}, "model"),
-        ({"data": "fewer"}, "data"),
+        ({"data": "in another order"}, "data"),
         ({"data": "changed"}, "0.parquet, of which parts are done"),
     ],
 )
@@ -211,8 +156,8 @@ def test_another_job_is_refused_by_name(change, named, data, model, tmp_path, mo
         imputer.seed_ = 99
         imputer.save(tmp_path / "other")
         options["model"] = tmp_path / "other"
-    if change.get("data") == "fewer":
-        options["data"] = own[:2]
+    if change.get("data") == "in another order":
+        options["data"] = [own[1], own[0]]
     if change.get("data") == "changed":
         own[0].write_bytes(data[1].read_bytes())
     before = contents(tmp_path / "out" / "plmcmc.part")

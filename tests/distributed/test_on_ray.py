@@ -17,22 +17,14 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from plmcmc import FlowImputer
+from part_by_part import contents, interrupted_after
 from plmcmc.distributed import impute, on_ray
 from plmcmc.distributed.on_ray import MOST_DEATHS, Actor, OnRay, RayError, _forget_marks
 from plmcmc.distributed.order import Order, Task, stamp_of
 from plmcmc.rng import PART_ROWS
-from toy_tables import LEAST, mixed, with_holes
+from toy_tables import mixed, with_holes
 
 ROWS = (2 * PART_ROWS + 100, PART_ROWS, 300)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    frame, _ = with_holes(mixed(200))
-    place = tmp_path_factory.mktemp("model") / "model"
-    FlowImputer(LEAST, random_state=3, progress=False).fit(frame).save(place)
-    return place
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +56,26 @@ def streamed(data, model, tmp_path_factory):
     return contents(out)
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.slow
 def test_four_workers_give_the_same(ray, data, model, streamed, tmp_path):
     done = impute(data, model, tmp_path / "out", engine="ray", workers=4, progress=False)
     assert done.rows == sum(ROWS)
     assert contents(tmp_path / "out") == streamed
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.slow
+def test_files_keep_their_numbers_if_one_is_left_out(
+    ray, data, model, streamed, tmp_path, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        interrupted_after(3, patch)
+        with pytest.raises(KeyboardInterrupt):
+            impute(data, model, tmp_path / "out", progress=False)
+    left = [data[0], data[2]]
+    impute(left, model, tmp_path / "out", engine="ray", workers=1, progress=False)
+    assert contents(tmp_path / "out") == {path.name: streamed[path.name] for path in left}
 
 
 def worker_here():

@@ -10,8 +10,8 @@ from pathlib import Path
 from plmcmc.cli.say import say, warn, warnings_in_words
 from plmcmc.cli.summary import tell_converged, tell_filled, tell_left, tell_leftovers
 from plmcmc.distributed import Done, impute
-from plmcmc.imputation import FlowImputer
 from plmcmc.tables import form_of
+from plmcmc.tables.job import part_of
 
 SOME_FAILED = 1
 # More files than these are not listed one by one.
@@ -52,10 +52,8 @@ def impute_in_parts(arguments: Namespace) -> int:
 
 def _tell(arguments: Namespace, done: Done) -> None:
     """Say what was done, and what could not be."""
-    layout = FlowImputer.load(arguments.model).layout_
-    kinds = dict(zip(layout.names, layout.kinds, strict=True))
     tell_left(done.passed, done.missing)
-    tell_filled(kinds, {name: done.missing.get(name, 0) for name in kinds}, done.rows)
+    tell_filled(done.kinds, {n: done.missing.get(n, 0) for n in done.kinds}, done.rows)
     tell_converged([done.found])
     _tell_written(done.written)
     paths = [Path(name) for name in arguments.data]
@@ -66,7 +64,8 @@ def _tell(arguments: Namespace, done: Done) -> None:
     if done.problems:
         say(
             f"{len(done.problems)} of {len(paths)} files could not be filled; the others are. Mend "
-            f"them, and the same command fills them alone."
+            f"them, and the same command fills them alone; or leave them out of DATA and run it "
+            f"again, to end without them. Until then {part_of(output, several=True)} stays."
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,10 +70,21 @@ class Manifest:
         """Have a part done again; its next line counts instead of the one that is there."""
         del self.states[file].parts[part]
 
+    def begun(self, file: int) -> bool:
+        """Whether parts of a file are done, and it is neither written nor refused."""
+        state = self.states.get(file)
+        return state is not None and bool(state.parts) and not (state.whole or state.refused)
+
     @property
     def told(self) -> list[Line]:
-        """What was told of all parts that are done."""
-        return [line for state in self.states.values() for line in state.parts.values()]
+        """What was told of all parts that are done, of the files."""
+        return [line for number in self.sources for line in self.states[number].parts.values()]
+
+    def refuse(self, problems: Mapping[int, str]) -> None:
+        """Note that files cannot be read any more of which parts are done."""
+        for number, words in problems.items():
+            if self.begun(number):
+                self.add({"refused": number, "problem": words})
 
     def add(self, line: Line) -> None:
         """Note that something is done.
@@ -81,8 +92,9 @@ class Manifest:
         The disk is waited for once a file is whole: parts that a power cut forgets are done again.
         """
         number = _file_of(line)
-        if number in self.sources:
-            line = {**line, "sha256": self.sources[number].digest}
+        # Of a file that cannot be read, what it was when its parts were done.
+        known = self.sources.get(number) or self.states[number]
+        line = {**line, "sha256": known.digest}
         content = (json.dumps(line) + "\n").encode()
         with failing_in_words(self.path), self.path.open("ab") as file:
             file.write(content)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,26 +32,34 @@ class Looked(NamedTuple):
 
 
 def looked_at(
-    paths: Sequence[Path],
+    paths: Mapping[int, Path],
     places: Sequence[list[Path]],
     imputer: FlowImputer,
     order: Order,
     progress: bool | None,
 ) -> Looked:
-    """Look at files: hashes, columns, types. A file that will not do is told of, not raised."""
+    """Look at files: hashes, columns, types. A file that will not do is told of, not raised.
+
+    Args:
+        paths: the files, by number.
+        places: where to write each, in the same order.
+        imputer: the model.
+        order: what is asked for.
+        progress: show a bar.
+    """
     found = Looked([], {}, {})
-    sizes = [path.stat().st_size // MEGABYTE for path in paths]
+    sizes = [path.stat().st_size // MEGABYTE for path in paths.values()]
     with progress_bar("Looking at files, MB", sum(sizes), show=progress) as report:
-        for number, path in enumerate(paths):
+        for done, (number, path) in enumerate(paths.items()):
             try:
                 # First: of a file that changes while it is looked at, it is noticed later.
                 stamp = stamp_of(path)
                 rows = _checked(path, imputer, order, found.passed)
-                source = Source(number, path, hash_of(path), rows, places[number], stamp)
+                source = Source(number, path, hash_of(path), rows, places[done], stamp)
                 found.sources.append(source)
             except ValueError as problem:
                 found.problems[number] = str(problem)
-            report(sum(sizes[: number + 1]), f"{number + 1} of {len(paths)} files")
+            report(sum(sizes[: done + 1]), f"{done + 1} of {len(paths)} files")
     return found
 
 

@@ -130,6 +130,11 @@ def placing(path: Path) -> Places:
     return noted(path / PLACING) if (path / IDENTITY).exists() else {}
 
 
+def stopped_at(path: Path) -> dict[str, Any]:
+    """Return what makes a job that was stopped that job; nothing, if nothing is kept of one."""
+    return _identity_at(path) if Job(path).kept() or placing(path) else {}
+
+
 def _counted(count: int, noun: str) -> str:
     return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 

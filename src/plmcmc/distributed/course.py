@@ -1,0 +1,163 @@
+"""A job on its way: parts as workers tell of them, files as they become whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from plmcmc.chains import Progress, progress_bar
+from plmcmc.disk import WriteError
+from plmcmc.distributed.joining import DamagedError, damaged, join, remove_parts
+from plmcmc.distributed.manifest import Manifest
+from plmcmc.distributed.on_ray import RayError
+from plmcmc.distributed.order import Engine, Line, Source, check_unchanged, tasks_of
+from plmcmc.imputation import FlowImputer
+from plmcmc.tables.fill import Found, pooled
+from plmcmc.tables.job import Job
+from plmcmc.tables.kinds import listed
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was done.
+
+    Attributes:
+        written: the files.
+        problems: of files that could not be filled, what is wrong, by their path.
+        rows: of all files that are written.
+        kinds: what the columns are that the model fills.
+        missing: how many cells were, by column, those included that were not to be filled.
+        passed: columns that the model does not know, and why they were left as they are.
+        found: how chains converged.
+    """
+
+    written: list[Path]
+    problems: dict[Path, str]
+    rows: int
+    kinds: dict[str, str]
+    missing: dict[str, int]
+    passed: dict[str, str]
+    found: Found
+
+
+class Course:
+    """A job on its way: what is done, and which files are written."""
+
+    def __init__(self, job: Job, manifest: Manifest, problems: dict[int, str]) -> None:
+        self.job, self.manifest, self.problems = job, manifest, problems
+        self.order, self.sources = manifest.order, manifest.sources
+        self.rows = sum(line["rows"] for line in self.manifest.told)
+        self.written = 0
+        self.again: set[tuple[int, int]] = set()
+
+    def run(self, engine: Engine, task_rows: int | None, progress: bool | None) -> None:
+        """Have all parts filled that are not yet, and write files as they become whole."""
+        rows = sum(source.rows for source in self.sources.values())
+        with progress_bar("Filling, rows", rows, show=progress) as report:
+            for number in self.sources:
+                self._write_if_whole(number)
+            self._report(report)
+            before = -1
+            # Of parts that are done there may be some that cannot be read when all are.
+            while before < len(self.again):
+                before = len(self.again)
+                self._do(engine, task_rows, report)
+
+    def _do(self, engine: Engine, task_rows: int | None, report: Progress) -> None:
+        left = [own for number, own in self.sources.items() if number not in self.problems]
+        for line in engine(self.order, tasks_of(left, self.manifest.has, task_rows)):
+            self._take(line)
+            self._report(report)
+
+    def waits_for(self, left_out: Mapping[int, str]) -> bool:
+        """Whether files that were left out have parts that would be lost; if so, tell of it."""
+        waiting = [name for number, name in left_out.items() if self.manifest.begun(number)]
+        if waiting:
+            self.job.tell(
+                f"{self.job.path} keeps filled parts of files that were left out: "
+                f"{listed(waiting)}. Name them, too, to go on with them, or delete it"
+            )
+        return bool(waiting)
+
+    def done(self, paths: Mapping[int, Path], passed: dict[str, str], imputer: FlowImputer) -> Done:
+        """Return what is done; refuse, if that is nothing."""
+        written = [s for n, s in self.sources.items() if self.manifest.states[n].whole]
+        problems = {paths[number]: words for number, words in sorted(self.problems.items())}
+        if not written:
+            raise ValueError("\n".join(problems.values()))
+        missing: Counter[str] = Counter()
+        told = [line for s in written for line in self.manifest.states[s.number].parts.values()]
+        for line in told:
+            missing.update(line["missing"])
+        return Done(
+            [place for source in written for place in source.places],
+            problems,
+            sum(source.rows for source in written),
+            dict(zip(imputer.layout_.names, imputer.layout_.kinds, strict=True)),
+            dict(missing),
+            passed,
+            pooled([Found(*line["found"]) for line in told]),
+        )
+
+    def _take(self, line: Line) -> None:
+        if "stopped" in line:
+            raise _STOPPED[line["why"]](line["stopped"])
+        self.manifest.add(line)
+        if "refused" in line:
+            self.problems.setdefault(line["refused"], line["problem"])
+        else:
+            self.rows += line["rows"]
+            self._write_if_whole(line["part"][0])
+
+    def _write_if_whole(self, number: int) -> None:
+        source, state = self.sources[number], self.manifest.states[number]
+        if self.manifest.complete(number) and not state.whole and self._unchanged(source):
+            self.job.place(source.places)
+            self._join(source)
+        if state.whole:
+            remove_parts(self.order, source)
+            self.written += 1
+
+    def _join(self, source: Source) -> None:
+        """Write a file, or have a part done again that is not what was kept."""
+        state = self.manifest.states[source.number]
+        try:
+            join(self.order, source, state.parts)
+        except DamagedError:
+            for part in damaged(self.order, source, state.parts):
+                self._do_again(source.number, part)
+        else:
+            self.manifest.add({"whole": source.number})
+
+    def _do_again(self, file: int, part: int) -> None:
+        place = self.order.places(file, part)[0]
+        if (file, part) in self.again:
+            raise WriteError(
+                f"{place}: expected what was written there; it was something else, twice. Look at "
+                f"the disk, or choose another place, and run the same again"
+            )
+        self.job.tell(f"{place} is damaged: the part is filled again")
+        self.again.add((file, part))
+        self.rows -= self.manifest.states[file].parts[part]["rows"]
+        self.manifest.forget(file, part)
+
+    def _unchanged(self, source: Source) -> bool:
+        """Whether a file is still the one that its parts are of; if not, it is refused."""
+        try:
+            check_unchanged(source.path, source.stamp)
+        except ValueError as problem:
+            self._take({"refused": source.number, "problem": str(problem)})
+            return False
+        return True
+
+    def _report(self, report: Progress) -> None:
+        report(self.rows, f"{self.written} of {len(self.sources)} files")
+
+
+_STOPPED: dict[str, Callable[[str], Exception]] = {
+    "disk": WriteError,
+    "memory": MemoryError,
+    "worker": RayError,
+}

@@ -1,0 +1,27 @@
+"""Files filled part by part, and stopped on the way."""
+
+from pathlib import Path
+
+from plmcmc.distributed import impute, worker
+
+PART, ROWS = 64, (150, 64, 100)
+
+
+def filled(data, model, out, **options):
+    return impute(data, model, out, progress=False, tell=lambda words: None, **options)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+
+
+def interrupted_after(parts, monkeypatch):
+    """Have the work stopped after so many parts."""
+    work, count = worker.Worker._done, iter(range(parts))
+
+    def stops(self, *given):
+        if next(count, None) is None:
+            raise KeyboardInterrupt
+        return work(self, *given)
+
+    monkeypatch.setattr(worker.Worker, "_done", stops)
