@@ -16,14 +16,18 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+import torch
 
 from part_by_part import contents, interrupted_after
 from plmcmc.distributed import impute, on_ray
 from plmcmc.distributed.on_ray import MOST_DEATHS, Actor, OnRay, RayError, _forget_marks
 from plmcmc.distributed.order import Order, Task, stamp_of
 from plmcmc.rng import PART_ROWS
+from table_files import run
 from toy_tables import mixed, with_holes
 
+# Ray's own, on first use of each of its parts.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 ROWS = (2 * PART_ROWS + 100, PART_ROWS, 300)
 
 
@@ -37,14 +41,13 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ray(model):
-    """Ray with room for four workers, whatever cores there are; it sees the tests' modules."""
+    """Ray that believes in four cores and two GPUs; its workers see the tests' modules."""
     ray = pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(
-            "local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
-        )
+        quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+        ray.init("local", num_cpus=4, num_gpus=2, **quiet)
         yield ray
         ray.shutdown()
 
@@ -56,7 +59,6 @@ def streamed(data, model, tmp_path_factory):
     return contents(out)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.slow
 def test_four_workers_give_the_same(ray, data, model, streamed, tmp_path):
     done = impute(data, model, tmp_path / "out", engine="ray", workers=4, progress=False)
@@ -64,7 +66,6 @@ def test_four_workers_give_the_same(ray, data, model, streamed, tmp_path):
     assert contents(tmp_path / "out") == streamed
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.slow
 def test_files_keep_their_numbers_if_one_is_left_out(
     ray, data, model, streamed, tmp_path, monkeypatch
@@ -95,7 +96,6 @@ def parent(process):
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux to find a worker")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.slow
 def test_two_workers_give_the_same_when_one_is_lost(ray, data, model, streamed, tmp_path):
     killed = []
@@ -119,8 +119,52 @@ def test_two_workers_give_the_same_when_one_is_lost(ray, data, model, streamed, 
 def test_more_workers_than_there_is_room_for(ray, data, model, tmp_path):
     with pytest.raises(RayError, match="room for 99 workers; Ray has 4 cores"):
         impute(data, model, tmp_path / "out", engine="ray", workers=99, progress=False)
-    with pytest.raises(RayError, match="with 1 GPUs each; Ray has 4 cores and 0 GPUs"):
-        impute(data, model, tmp_path / "out", engine="ray", gpus_per_worker=1, progress=False)
+    with pytest.raises(RayError, match="with 3 GPUs each; Ray has 4 cores and 2 GPUs"):
+        impute(data, model, tmp_path / "out", engine="ray", gpus_per_worker=3, progress=False)
+    assert not (tmp_path / "out").exists()
+
+
+class Placed:
+    """A worker that says where it is, once all of them are somewhere."""
+
+    def __init__(self, order):
+        self.order = order
+
+    def __call__(self, batch):
+        (Path(self.order.kept) / str(os.getpid())).touch()
+        until = time.monotonic() + 60
+        while len(os.listdir(self.order.kept)) < 4 and time.monotonic() < until:
+            time.sleep(0.05)
+        seen = os.environ["CUDA_VISIBLE_DEVICES"]
+        return {"line": [json.dumps([os.getpid(), seen, self.order.device])]}
+
+
+@pytest.mark.slow
+def test_workers_share_gpus_and_work_on_them(ray, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(on_ray, "Actor", Placed)
+    tasks = [Task(0, "", [(part, 0, 1)], (0, 0)) for part in range(4)]
+    told = list(OnRay(gpus=0.5)(order(model, tmp_path), tasks))
+    workers = {process: (gpu, device) for process, gpu, device in told}
+    assert sorted(workers.values()) == [(gpu, "cuda") for gpu in "0011"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a worker without GPUs")
+@pytest.mark.slow
+def test_a_worker_without_the_gpu_that_ray_has_promised_says_so(ray, data, model, tmp_path):
+    asked = {"engine": "ray", "workers": 1, "gpus_per_worker": 1, "progress": False}
+    with pytest.raises(RayError, match="device 'cuda' cannot be used"):
+        impute(data, model, tmp_path / "out", **asked)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_machine_without_gpus(data, model, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", Unasked)
+    monkeypatch.setitem(sys.modules, "ray.data", Unasked)
+    monkeypatch.setattr(on_ray.torch.cuda, "device_count", lambda: 0)
+    argv = ("impute", data[0], "--model", model, "-o", tmp_path / "out", "--engine", "ray")
+    assert run(*argv, "--gpus-per-worker", 0.5) == 2
+    told = capsys.readouterr().err
+    assert "with 0.5 GPUs each; this machine has 0 GPUs that torch can use. Ask for fewer" in told
     assert not (tmp_path / "out").exists()
 
 
@@ -155,11 +199,15 @@ def test_an_address_where_nobody_answers(scheme):
 
 def test_no_more_workers_than_this_machine_has_cores(monkeypatch):
     monkeypatch.setattr(on_ray, "_cores", lambda: 2)
-    with (
-        pytest.raises(RayError, match="room for 1000 workers; this machine has 2 cores"),
-        OnRay(workers=1000)._connected(Unasked),
-    ):
-        pass
+    monkeypatch.setattr(on_ray, "_imported", lambda: Unasked)
+    with pytest.raises(RayError, match="room for 1000 workers; this machine has 2 cores"):
+        OnRay(workers=1000).check()
+    monkeypatch.setattr(on_ray.torch.cuda, "device_count", lambda: 2)
+    OnRay(workers=2, gpus=1).check()
+    with pytest.raises(RayError, match="with 3 GPUs each; this machine has 2 GPUs"):
+        OnRay(gpus=3).check()
+    # Of a cluster this machine knows nothing.
+    OnRay("10.0.0.1:6379", workers=1000, gpus=3).check()
 
 
 @pytest.mark.parametrize(

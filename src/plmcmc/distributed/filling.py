@@ -92,6 +92,10 @@ def impute(
     task_rows = whole_number("task_rows", task_rows, 1)
     check_asked(paths, engine, address, workers, gpus_per_worker, draws, statistic, device)
     check_apart(output, Path(model))
+    run: Engine = streamed
+    if engine == "ray":
+        run = OnRay(address, workers, gpus_per_worker)
+        run.check()
     for path in paths:
         check_readable(path)
     places = places_of(paths, output, draws, directory=directory)
@@ -102,7 +106,6 @@ def impute(
     order = Order(Path(model).absolute(), kept, draws, statistic, seed, flag, words, device)
     imputer = model_of(order)
     check_flag(imputer, flag, draws)
-    run: Engine = streamed if engine == "stream" else OnRay(address, workers, gpus_per_worker)
     identity = _identity(order, paths, gpus_per_worker)
     files = numbered(paths, part, identity)
     identity["data"] = files.names

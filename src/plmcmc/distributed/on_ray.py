@@ -17,6 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from plmcmc.disk import WriteError, failing_in_words
 from plmcmc.distributed.order import Line, Order, Task
 from plmcmc.distributed.worker import Worker
@@ -49,6 +51,15 @@ class OnRay:
     address: str | None = None
     workers: int | None = None
     gpus: float = 0
+
+    def check(self) -> None:
+        """Refuse before the work what Ray on this machine could not do; a cluster is asked later.
+
+        Raises:
+            RayError: if Ray is not installed, or there are fewer cores or GPUs than are asked for.
+        """
+        if not _imported().is_initialized() and self.address is None:
+            self._check_machine()
 
     def __call__(self, order: Order, tasks: Sequence[Task]) -> Iterator[Line]:
         """Have tasks done, and yield what is told of them."""
@@ -88,7 +99,6 @@ class OnRay:
             return
         options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
         if self.address is None:
-            self._check_cores()
             # Of a Ray that is started here nothing is sent anywhere.
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             options |= {"num_cpus": self.workers, "include_dashboard": False}
@@ -106,13 +116,20 @@ class OnRay:
         finally:
             ray.shutdown()
 
-    def _check_cores(self) -> None:
-        """Refuse more workers than this machine has cores: Ray would believe what it is told."""
-        cores = _cores()
-        if self.workers and self.workers > cores:
+    def _check_machine(self) -> None:
+        """Refuse more workers than there is room for: Ray would believe what it is told."""
+        cores, wanted = _cores(), self.workers or 1
+        if wanted > cores:
             raise RayError(
-                f"expected room for {self.workers} workers; this machine has {cores} cores. Ask "
-                f"for fewer, or name a cluster by its address"
+                f"expected room for {wanted} workers; this machine has {cores} cores. Ask for "
+                f"fewer, or name a cluster by its address"
+            )
+        gpus = torch.cuda.device_count()
+        if self.gpus and _shares(gpus, self.gpus) < wanted:
+            raise RayError(
+                f"expected room for {wanted} workers with {self.gpus:g} GPUs each; this machine "
+                f"has {gpus} GPUs that torch can use. Ask for fewer, work without GPUs, or name a "
+                f"cluster by its address"
             )
 
     def _size(self, ray: Any) -> int:
