@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from plmcmc.imputation import EFFORTS
 from plmcmc.imputation.convergence import LEAST_STATES
 from table_files import text
-from toy_tables import TINY
+from toy_tables import LEAST
 
 # The same examples each time, and few; a campaign draws others, and many.
 ALWAYS = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
@@ -20,7 +20,7 @@ settings.load_profile("ci")
 # Two files of tests run side by side (`-n 2`): each has one thread.
 torch.set_num_threads(1)
 # States enough to tell what has converged.
-TELLING = replace(TINY, states=LEAST_STATES)
+TELLING = replace(LEAST, states=LEAST_STATES)
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def global_seeds():
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setitem(EFFORTS, "fast", TINY)
+    monkeypatch.setitem(EFFORTS, "fast", LEAST)
     monkeypatch.setitem(EFFORTS, "default", TELLING)
 
 

@@ -48,9 +48,9 @@ def test_the_paper_s_kernel_does_not(posterior):
 def test_the_default_is_calibrated_and_the_paper_s_kernel_is_not(flow):
     found = plmcmc.calibrate(flow, Independent(0.5), rows=96, random_state=0)
     assert found.passed
-    # A third of the rows convicts it: its chains still sit where they started.
+    # A sixth of the rows convicts it: its chains still sit where they started.
     paper = plmcmc.calibrate(
-        flow, Independent(0.5), rows=32, method="metropolis", warmup=PASSES // 2, random_state=0
+        flow, Independent(0.5), rows=16, method="metropolis", warmup=PASSES // 2, random_state=0
     )
     assert not paper.passed
 

@@ -252,7 +252,7 @@ class TestModels:
             "categorical",
             "blue, dark",
             "effort: fast",
-            "members: 2",
+            "members: 1",
             "seed: 3",
         ):
             assert word in told

@@ -14,12 +14,12 @@ from plmcmc.imputation import EFFORTS
 from plmcmc.tables.job import FIT
 from plmcmc.training.tabular import TableEM, TableTraining
 from table_files import run, text
-from toy_tables import TINY
+from toy_tables import LEAST
 
 pytestmark = pytest.mark.slow
 # A checkpoint after the fourth; too few to be ended early.
 ROUNDS = 6
-LONGER = replace(TINY, training=TableTraining(updates=50 * ROUNDS, batch=32))
+LONGER = replace(LEAST, training=TableTraining(updates=50 * ROUNDS, batch=32))
 PATIENCE_S = 120
 # The same command in a process of its own, slow enough to be caught while it learns.
 SLOWLY = """
