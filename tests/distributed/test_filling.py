@@ -12,8 +12,9 @@ import pytest
 from part_by_part import PART, ROWS, contents, filled, interrupted_after
 from plmcmc import FlowImputer, rng
 from plmcmc.disk import WriteError
-from plmcmc.distributed import impute, streaming, worker
+from plmcmc.distributed import filling, impute, streaming, worker
 from plmcmc.distributed.order import Order, Task, check_unchanged, stamp_of
+from plmcmc.distributed.streaming import streamed
 from plmcmc.rng import part_seed
 from plmcmc.tables.job import MANIFEST
 from toy_tables import TINY, mixed, with_holes
@@ -273,6 +274,11 @@ def test_the_manifest_has_a_line_for_every_part(data, model, tmp_path):
         ({"seed": -1}, "seed: expected a whole number, at least 0"),
         ({"na_values": "none"}, r"a list of words, such as \['none'\]"),
         ({"na_values": [-999]}, r"a list of words, such as \['-999'\]"),
+        ({"na_values": 9}, r"a list of words, such as \['9'\]"),
+        ({"flag": True}, "flag: expected a name for the column to add; got True"),
+        ({"engine": "ray", "address": ""}, "address: expected that of a Ray cluster"),
+        ({"engine": "ray", "address": 5}, "address: expected that of a Ray cluster"),
+        ({"engine": "ray", "gpus_per_worker": None}, "expected GPUs of a worker to be 0 or more"),
         ({"flag": ""}, "flag: expected a name"),
         ({"engine": "ray", "gpus_per_worker": -1}, "0 or more"),
         ({"engine": "ray", "device": "cuda"}, "left out with the engine ray"),
@@ -285,6 +291,28 @@ def test_what_makes_no_sense_is_refused(options, words, data, model, tmp_path):
     with pytest.raises(ValueError, match=words):
         filled(data, model, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["data", "model", "output"])
+@pytest.mark.parametrize("value", ["", None, 5, b"x.parquet"])
+def test_what_is_no_path_is_refused(name, value, data, model, tmp_path):
+    given = {"data": data, "model": model, "output": tmp_path / "out"} | {name: value}
+    with pytest.raises(ValueError, match=f"{name}: expected the name of a file or a directory"):
+        impute(**given)
+
+
+def test_workers_are_told_where_files_are_from_anywhere(data, model, tmp_path, monkeypatch):
+    """Relative names would be looked for in each worker's own directory."""
+    tasks = []
+
+    def noted(order, own):
+        tasks.extend(own)
+        yield from streamed(order, own)
+
+    monkeypatch.setattr(filling, "streamed", noted)
+    monkeypatch.chdir(data[0].parent)
+    impute([path.name for path in data], model, tmp_path / "out", progress=False)
+    assert {task.path for task in tasks} == {str(path) for path in data}
 
 
 def test_one_file_need_not_stand_in_a_list(data, model, tmp_path):

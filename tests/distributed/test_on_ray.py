@@ -116,6 +116,12 @@ def test_two_workers_give_the_same_when_one_is_lost(ray, data, model, streamed, 
     assert contents(tmp_path / "out") == streamed
 
 
+def test_another_cluster_than_this_process_uses_is_refused(ray, data, model, tmp_path):
+    with pytest.raises(RayError, match=r"expected Ray at 127.0.0.1:1; this process uses the one"):
+        impute(data, model, tmp_path / "out", engine="ray", address="127.0.0.1:1", progress=False)
+    assert not list((tmp_path / "out").glob("*.parquet"))
+
+
 def test_more_workers_than_there_is_room_for(ray, data, model, tmp_path):
     with pytest.raises(RayError, match="room for 99 workers; Ray has 4 cores"):
         impute(data, model, tmp_path / "out", engine="ray", workers=99, progress=False)
@@ -241,6 +247,12 @@ class TestActor:
         given = {"model": model, "kept": tmp_path} | {missing: tmp_path / "elsewhere"}
         (told,) = Actor(order(**given))({"task": []})["line"]
         assert "expected every machine to see it" in told
+
+    def test_a_machine_that_does_not_see_a_file_leaves_it_to_others(self, model, tmp_path):
+        task = Task(0, str(tmp_path / "unseen.parquet"), [(0, 0, 9)], (1, 1))
+        (told,) = Actor(order(model, tmp_path))({"task": [json.dumps(task)]})["line"]
+        assert "expected every machine to see it" in json.loads(told)["stopped"]
+        assert not list(tmp_path.iterdir())
 
     def test_a_task_that_workers_die_of_is_given_up(self, data, model, tmp_path):
         task = json.dumps(Task(2, str(data[2]), [(0, 0, ROWS[2])], stamp_of(data[2])))

@@ -18,6 +18,7 @@ from plmcmc.distributed.request import (
     check_asked,
     check_flag,
     is_directory,
+    path_of,
     paths_of,
     whole_number,
     words_of,
@@ -91,7 +92,8 @@ def impute(
     seed = whole_number("seed", seed, 0)
     task_rows = whole_number("task_rows", task_rows, 1)
     check_asked(paths, engine, address, workers, gpus_per_worker, draws, statistic, device)
-    check_apart(output, Path(model))
+    model = path_of("model", model)
+    check_apart(output, model)
     run: Engine = streamed
     if engine == "ray":
         run = OnRay(address, workers, gpus_per_worker)
@@ -103,7 +105,7 @@ def impute(
     every = [place for own in places for place in own]
     check_free(every, overwrite=overwrite, ours=placing(part), data=paths)
     kept = part.absolute()
-    order = Order(Path(model).absolute(), kept, draws, statistic, seed, flag, words, device)
+    order = Order(model.absolute(), kept, draws, statistic, seed, flag, words, device)
     imputer = model_of(order)
     check_flag(imputer, flag, draws)
     identity = _identity(order, paths, gpus_per_worker)

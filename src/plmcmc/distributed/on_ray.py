@@ -95,6 +95,7 @@ class OnRay:
     def _connected(self, ray: Any) -> Iterator[None]:
         """Use the Ray that is running in this process, or start one and end it again."""
         if ray.is_initialized():
+            _check_same(ray, self.address)
             yield
             return
         options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
@@ -154,7 +155,7 @@ class Actor:
     """A worker as Ray Data calls it: a task in, lines out."""
 
     def __init__(self, order: Order) -> None:
-        self.problem, self.worker = _unseen(order), None
+        self.problem, self.worker = _unseen(order.model, order.kept), None
         if self.problem is None:
             try:
                 self.worker = Worker(order)
@@ -173,6 +174,10 @@ class Actor:
         refused = worker.order.kept / f"{ROWS}{task.file}{REFUSED}"
         if refused.exists():
             return []
+        unseen = _unseen(Path(task.path))
+        if unseen is not None:
+            # Of the machine, not of the file: others may see it.
+            return [{"stopped": unseen, "why": "worker"}]
         mark = worker.order.kept / f"{ROWS}{task.file}-{task.parts[0][0]}{BEGUN}"
         died = mark.stat().st_size if mark.exists() else 0
         if died >= MOST_DEATHS:
@@ -202,10 +207,10 @@ def _forget_marks(order: Order) -> None:
             mark.unlink()
 
 
-def _unseen(order: Order) -> str | None:
+def _unseen(*paths: Path) -> str | None:
     """Return what a worker's machine does not see, in words; None if all is there."""
-    for path in (order.model, order.kept):
-        if not Path(path).exists():
+    for path in paths:
+        if not path.exists():
             return (
                 f"{path}: expected every machine to see it; one of the workers' does not. Put "
                 f"data, model and output where all machines see them under one name"
@@ -225,6 +230,16 @@ def _shares(gpus: float, own: float) -> int:
     What is left of a GPU is no use to a worker that needs more: Ray gives no two halves of two.
     """
     return int(gpus) * int(1 / own) if own < 1 else int(gpus / own)
+
+
+def _check_same(ray: Any, address: str | None) -> None:
+    """Refuse another cluster than the one that this process uses already: Ray has one at a time."""
+    now = ray.get_runtime_context().gcs_address
+    if address not in (None, "auto", "local", now):
+        raise RayError(
+            f"expected Ray at {address}; this process uses the one at {now} already. Leave the "
+            f"address out, or call ray.shutdown() first"
+        )
 
 
 def _knock(address: str | None) -> None:

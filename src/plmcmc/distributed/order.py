@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from plmcmc.rng import part_count, parts_of
 from plmcmc.tables.job import ROWS
 
-# Tasks that are handed out, about, at most: of more rows, each has more parts.
+# Tasks that are handed out, about, at most, beside one for each file: each has more parts then.
 MOST_TASKS = 20_000
 
 
@@ -148,7 +148,8 @@ def tasks_of(
     every = sum(len(parts) for _, parts in left)
     size = max(1, part_count(task_rows or 0), -(-every // MOST_TASKS))
     return [
-        Task(source.number, str(source.path), parts[first : first + size], source.stamp)
+        # Workers may stand in other directories.
+        Task(source.number, str(source.path.absolute()), parts[first : first + size], source.stamp)
         for source, parts in left
         for first in range(0, len(parts), size)
     ]

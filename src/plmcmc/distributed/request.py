@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index
 from pathlib import Path
 
@@ -20,13 +20,24 @@ ENGINES = ("stream", "ray")
 
 def paths_of(data: str | Path | Sequence[str | Path]) -> list[Path]:
     """Return the files to fill; one alone need not stand in a list."""
-    return [Path(path) for path in ([data] if isinstance(data, str | Path) else data)]
+    if isinstance(data, str | Path) or not isinstance(data, Iterable):
+        return [path_of("data", data)]
+    return [path_of("data", path) for path in data]
+
+
+def path_of(name: str, value: str | Path) -> Path:
+    """Return a path; refuse what is none, and an empty one, which would be this directory."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError(
+            f"{name}: expected the name of a file or a directory; got {value!r}. Name one"
+        )
+    return Path(value)
 
 
 def is_directory(output: str | Path, files: int) -> bool:
     """Whether an output for so many files is a directory, there or not: as it was typed, too."""
     ends = ("/", os.sep, os.altsep or os.sep)
-    place = Path(output)
+    place = path_of("output", output)
     check_length(place)
     return files > 1 or place.is_dir() or not place.suffix or str(output).endswith(ends)
 
@@ -37,8 +48,9 @@ def words_of(na_values: Sequence[str]) -> tuple[str, ...]:
     Raises:
         ValueError: if they are no words. One word alone would be taken for its letters.
     """
-    words = [na_values] if isinstance(na_values, str) else list(na_values)
-    if isinstance(na_values, str) or not all(isinstance(word, str) for word in words):
+    alone = isinstance(na_values, str) or not isinstance(na_values, Iterable)
+    words = [str(na_values)] if alone else list(na_values)
+    if alone or not all(isinstance(word, str) for word in words):
         raise ValueError(
             f"na_values: expected a list of words, such as {[str(word) for word in words]}; got "
             f"{na_values!r}. Write numbers as words, too"
@@ -93,6 +105,11 @@ def check_asked(
             f"process alone. Leave out one of them"
         )
     _check_share(gpus)
+    if address is not None and not (isinstance(address, str) and address.strip()):
+        raise ValueError(
+            f"address: expected that of a Ray cluster, such as auto; got {address!r}. Name it, or "
+            f"leave it out: then Ray is started here"
+        )
     if engine == "ray" and device != "cpu":
         raise ValueError(
             f"device {device}: expected to be left out with the engine ray. Say how many GPUs each "
@@ -119,7 +136,8 @@ def check_apart(output: Path, model: Path) -> None:
 
 def _check_share(gpus: float) -> None:
     """Refuse GPUs that Ray could not give to a worker: parts of one, or whole ones."""
-    if not (math.isfinite(gpus) and gpus >= 0 and (gpus <= 1 or float(gpus).is_integer())):
+    number = isinstance(gpus, int | float) and math.isfinite(gpus)
+    if not (number and gpus >= 0 and (gpus <= 1 or float(gpus).is_integer())):
         raise ValueError(
             f"expected GPUs of a worker to be 0 or more, and whole above 1; got {gpus}. Correct it"
         )
@@ -129,8 +147,8 @@ def check_flag(imputer: FlowImputer, flag: str | None, draws: int | None) -> Non
     """Refuse to add a column that could not be told."""
     if flag is None:
         return
-    if not flag.strip():
-        raise ValueError("flag: expected a name for the column to add; got none. Name it")
+    if not (isinstance(flag, str) and flag.strip()):
+        raise ValueError(f"flag: expected a name for the column to add; got {flag!r}. Name it")
     if imputer.effort_.states < LEAST_STATES:
         raise ValueError(
             f"flag {flag!r} tells what has converged, and the model's effort runs too few steps to "

@@ -47,7 +47,7 @@ def looked_at(
         order: what is asked for.
         progress: show a bar.
     """
-    found = Looked([], {}, {})
+    found, read = Looked([], {}, {}), 0
     sizes = [path.stat().st_size // MEGABYTE for path in paths.values()]
     with progress_bar("Looking at files, MB", sum(sizes), show=progress) as report:
         for done, (number, path) in enumerate(paths.items()):
@@ -59,7 +59,8 @@ def looked_at(
                 found.sources.append(source)
             except ValueError as problem:
                 found.problems[number] = str(problem)
-            report(sum(sizes[: done + 1]), f"{done + 1} of {len(paths)} files")
+            read += sizes[done]
+            report(read, f"{done + 1} of {len(paths)} files")
     return found
 
 

@@ -100,7 +100,8 @@ class ParquetTable:
             if kind in STORED and not any(fits(stored) for fits in STORED[kind]):
                 raise ValueError(
                     f"{self.path}, column {shown(name)}: expected {kind} values; the file stores "
-                    f"{stored}. Convert the column, or say with --types what it is"
+                    f"{stored}. Convert the column, or, without a "
+                    f"--model, say with --types what it is"
                 )
             if kind in ("continuous", "integer"):
                 self._check_numbers(name, kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -39,7 +40,7 @@ def places_of(
             )
         return [_numbered(output, draws)]
     names = [path.name for path in paths]
-    twice = [name for name in names if names.count(name) > 1]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(f"two files would be written to {output / twice[0]}: rename one")
     return [_numbered(output / name, draws) for name in names]
