@@ -28,6 +28,17 @@ def test_a_file_that_was_refused_may_be_mended(lines, tmp_path):
     assert not after.has(0, 0)
 
 
+@pytest.mark.parametrize("lines", [[PART, REFUSED], [REFUSED, PART]])
+def test_a_file_that_is_refused_no_more_may_not_change(lines, tmp_path):
+    before = manifest_of(tmp_path, source_of(tmp_path))
+    for line in lines:
+        before.add(line)
+    assert not before.begun(0)
+    manifest_of(tmp_path, source_of(tmp_path))
+    with pytest.raises(FileExistsError, match="has changed since"):
+        manifest_of(tmp_path, source_of(tmp_path, "other"))
+
+
 @pytest.mark.parametrize("lines", [[PART], [REFUSED, PART, WHOLE]])
 def test_a_file_that_was_not_refused_may_not_change(lines, tmp_path):
     before = manifest_of(tmp_path, source_of(tmp_path))

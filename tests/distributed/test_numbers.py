@@ -6,7 +6,7 @@ import os
 import pandas as pd
 import pytest
 
-from part_by_part import contents, filled, interrupted_after
+from part_by_part import contents, filled, interrupted_after, touched_at_work
 from plmcmc.distributed import impute, streaming
 from plmcmc.distributed.numbers import numbered
 
@@ -90,6 +90,20 @@ def test_parts_that_are_done_are_not_lost(own, model, undisturbed, tmp_path, mon
     )
     filled(own, model, out)
     assert [part[0] for parts in seen for part in parts] == [2]
+    assert contents(out) == undisturbed
+
+
+def test_parts_of_a_file_that_is_refused_no_more_are_not_lost(
+    own, model, undisturbed, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        touched_at_work(own[0], patch)
+        assert list(filled(own, model, out).problems) == [own[0]]
+    stopped(0, own, model, out, monkeypatch)
+    told = told_by(own[1:], model, out)
+    assert "keeps filled parts of files that were left out: '0.parquet'" in told[-1]
+    filled(own, model, out)
     assert contents(out) == undisturbed
 
 

@@ -1,7 +1,8 @@
 """The manifest: a line for every part that is done, so that a rerun does only what is missing.
 
 It only grows, and a line counts if its end is there. Besides parts it notes which files are
-written as wholes, and which were refused: of a file that was refused, another content may come.
+written as wholes, and which were refused: of a file that was refused, another content may come. One
+that is refused no more is noted as open again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class State:
         digest: of what it was when its first part was done.
         parts: what was told of those that are done, by number.
         whole: whether it is written.
-        refused: whether it was, and has not been written since.
+        refused: whether it was, and has been neither written nor found readable since.
     """
 
     digest: str
@@ -54,8 +55,9 @@ class Manifest:
         self.states: dict[int, State] = {}
         for line in self._lines():
             self._take(line)
-        for source in sources:
-            self._check(source)
+        # Noted after all are checked: a job that is not gone on with stays as it is.
+        for number in [source.number for source in sources if self._check(source)]:
+            self.add({"open": number})
 
     def has(self, file: int, part: int) -> bool:
         """Whether a part is done."""
@@ -110,12 +112,13 @@ class Manifest:
         if state is None or state.digest != digest:
             state = self.states[number] = State(digest)
         # Another worker may tell of a part after one has refused the file.
-        state.refused = "whole" not in line and (state.refused or "refused" in line)
+        state.refused = "refused" in line or (state.refused and "part" in line)
         if "part" in line:
             state.parts[line["part"][1]] = line
         state.whole = state.whole or "whole" in line
 
-    def _check(self, source: Source) -> None:
+    def _check(self, source: Source) -> bool:
+        """Look at what is done of a file; return whether it was refused, and is open again."""
         state = self.states.get(source.number)
         if state is not None and state.digest != source.digest:
             if not (state.refused or self.overwrite):
@@ -128,11 +131,12 @@ class Manifest:
         if state is None:
             state = self.states[source.number] = State(source.digest)
         if state.whole and all(place.exists() for place in source.places):
-            return
+            return False
         state.whole = False
         for number in list(state.parts):
             if not all(place.exists() for place in self.order.places(source.number, number)):
                 del state.parts[number]
+        return state.refused
 
     def _lines(self) -> Iterator[Line]:
         """Yield the lines that are there, and cut off one that was not finished."""
@@ -150,4 +154,4 @@ def _file_of(line: Line) -> int:
     """Return the number of the file that a line speaks of."""
     if "part" in line:
         return line["part"][0]
-    return line["whole"] if "whole" in line else line["refused"]
+    return next(line[key] for key in ("whole", "refused", "open") if key in line)
