@@ -377,6 +377,61 @@ def test_parts_that_are_damaged_are_done_again(data, model, undisturbed, tmp_pat
     assert contents(tmp_path / "out") == undisturbed
 
 
+@pytest.fixture
+def unfinished(data, model, tmp_path):
+    """A job of which the last file is damaged: what is done of the others stays noted."""
+    bad = tmp_path / data[2].name
+    bad.write_bytes(b"PAR1 and no more")
+    own = [*data[:2], bad]
+    assert list(filled(own, model, tmp_path / "out").problems) == [bad]
+    bad.write_bytes(data[2].read_bytes())
+    return own
+
+
+def spoil(place, how):
+    content = place.read_bytes()
+    if how == "cut":
+        content = content[:-50]
+    elif how == "replaced":
+        content = content[:-50] + bytes(50)
+    place.write_bytes(content)
+    os.utime(place, (1, 1))
+
+
+@pytest.mark.parametrize("how", ["cut", "replaced"])
+def test_an_output_that_is_not_what_was_written_is_filled_again(
+    how, unfinished, model, undisturbed, tmp_path
+):
+    place = tmp_path / "out" / "0.parquet"
+    spoil(place, how)
+    told = []
+    done = impute(unfinished, model, tmp_path / "out", progress=False, tell=told.append)
+    assert told[1:] == [f"{place} is not what was written there: the file is filled again"]
+    assert done.rows == sum(ROWS)
+    assert contents(tmp_path / "out") == undisturbed
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_output_that_is_what_was_written_is_not_filled_again(
+    before, unfinished, model, undisturbed, tmp_path, monkeypatch
+):
+    manifest = tmp_path / "out" / "plmcmc.part" / MANIFEST
+    if before:
+        # As manifests were when they did not note what was written.
+        lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+        assert sum("written" in line for line in lines) == 2
+        told = [{key: own for key, own in line.items() if key != "written"} for line in lines]
+        manifest.write_text("".join(f"{json.dumps(line)}\n" for line in told))
+    spoil(tmp_path / "out" / "0.parquet", "touched")
+    seen, work = set(), streaming.Worker.work
+    monkeypatch.setattr(
+        streaming.Worker, "work", lambda self, task: seen.add(task.file) or work(self, task)
+    )
+    filled(unfinished, model, tmp_path / "out")
+    assert seen == {2}
+    assert contents(tmp_path / "out") == undisturbed
+
+
 def test_a_disk_that_keeps_nothing_is_not_tried_for_ever(data, model, tmp_path, monkeypatch):
     write = worker.write_all
 

@@ -58,3 +58,22 @@ def test_whether_a_file_is_complete_is_told_without_listing_its_parts(tmp_path, 
         assert not manifest.complete(0)
         manifest.add({"part": [0, part]})
     assert manifest.complete(0)
+
+
+def test_a_file_that_is_filled_again_is_not_written(tmp_path):
+    source, part = source_of(tmp_path), tmp_path / "rows-0-0-0.parquet"
+    source.places[0].write_text("done")
+    before = manifest_of(tmp_path, source)
+    before.add(PART)
+    before.finish(0)
+    assert manifest_of(tmp_path, source).stands(0, source.places)
+    source.places[0].write_text("other")
+    after = manifest_of(tmp_path, source)
+    assert after.spoiled == source.places
+    assert not after.has(0, 0)
+    assert not after.begun(0)
+    part.touch()
+    after.add(PART)
+    again = manifest_of(tmp_path, source)
+    assert again.begun(0)
+    assert not again.spoiled

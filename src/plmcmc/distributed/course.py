@@ -54,6 +54,8 @@ class Course:
 
     def run(self, engine: Engine, task_rows: int | None, progress: bool | None) -> None:
         """Have all parts filled that are not yet, and write files as they become whole."""
+        for place in self.manifest.spoiled:
+            self.job.tell(f"{place} is not what was written there: the file is filled again")
         rows = sum(source.rows for source in self.sources.values())
         with progress_bar("Filling, rows", rows, show=progress) as report:
             for number in self.sources:
@@ -129,7 +131,7 @@ class Course:
             for part in damaged(self.order, source, state.parts):
                 self._do_again(source.number, part)
         else:
-            self.manifest.add({"whole": source.number})
+            self.manifest.finish(source.number)
 
     def _do_again(self, file: int, part: int) -> None:
         place = self.order.places(file, part)[0]
