@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from part_by_part import PART, ROWS, contents, filled, interrupted_after
+from part_by_part import PART, ROWS, contents, filled, interrupted_after, touched_at_work
 from plmcmc import FlowImputer, rng
 from plmcmc.disk import WriteError
 from plmcmc.distributed import impute, streaming, worker
@@ -198,6 +198,49 @@ def test_a_value_that_the_model_does_not_know_is_named_by_its_row(data, model, t
     assert not filled([bad, *data[1:]], model, tmp_path / "out").problems
     filled([bad, *data[1:]], model, tmp_path / "whole")
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def with_mauve(path, place):
+    """Write a file with a value that the model does not know, in its last part."""
+    frame = pd.read_parquet(path)
+    frame.loc[frame.index[140], "colour"] = "mauve"
+    frame.to_parquet(place)
+    return place
+
+
+def test_a_refused_file_alone_leaves_nothing_that_is_in_the_way(data, model, tmp_path):
+    bad, out = with_mauve(data[0], tmp_path / "bad.parquet"), tmp_path / "out.parquet"
+    with pytest.raises(ValueError, match="mark it missing with --na-values") as problem:
+        filled(bad, model, out)
+    assert "out.parquet.part" not in str(problem.value)
+    assert not list(tmp_path.glob("*out*"))
+    assert not filled(bad, model, out, na_values=["mauve"]).problems
+
+
+def test_a_file_that_may_be_accepted_later_keeps_its_parts(data, model, tmp_path, monkeypatch):
+    own, out = tmp_path / "own.parquet", tmp_path / "out.parquet"
+    own.write_bytes(data[0].read_bytes())
+    with monkeypatch.context() as patch:
+        touched_at_work(own, patch)
+        with pytest.raises(ValueError, match=r"out\.parquet\.part keeps .* pass --overwrite"):
+            filled(own, model, out)
+    told = []
+    impute(own, model, out, progress=False, tell=told.append)
+    assert "keeps 1 filled part." in told[0]
+
+
+def test_refused_files_alone_do_not_end_the_job_of_others(data, model, tmp_path, monkeypatch):
+    bad, out = with_mauve(data[0], tmp_path / data[0].name), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        interrupted_after(1, patch)
+        with pytest.raises(KeyboardInterrupt):
+            filled([data[2], bad], model, out)
+    with pytest.raises(ValueError, match=r"(?s)mauve.*plmcmc\.part keeps what is done"):
+        filled([bad], model, out)
+    assert list(filled([data[2], bad], model, out).problems) == [bad]
+    # What is written stays noted, too.
+    with pytest.raises(ValueError, match=r"plmcmc\.part keeps what is done"):
+        filled([bad], model, out)
 
 
 def test_nothing_that_can_be_filled_is_an_error(model, tmp_path):
