@@ -49,6 +49,29 @@ def test_a_file_that_is_damaged_for_good_is_left_out(own, model, undisturbed, tm
     assert contents(out) == without(own[1], undisturbed)
 
 
+def test_an_old_output_in_the_place_of_a_damaged_file(own, model, tmp_path):
+    out = tmp_path / "out"
+    filled(own, model, out)
+    own[1].write_bytes(b"PAR1 and no more")
+    old = f"{out / '1.parquet'} is from an earlier run: this job did not write it"
+    assert told_by(own, model, out, seed=5, overwrite=True) == [old]
+    assert told_by([own[0], own[2]], model, out, seed=5)[1:] == [
+        "Left out of that job: '1.parquet'.",
+        old,
+    ]
+
+
+def test_an_output_of_the_job_is_not_old(own, data, model, tmp_path):
+    out = tmp_path / "out"
+    own[1].write_bytes(b"PAR1 and no more")
+    filled(own, model, out, draws=2)
+    own[0].write_bytes(b"PAR1 and no more")
+    own[1].write_bytes(data[1].read_bytes())
+    # One that is written cannot be read any more, another is left out.
+    assert len(told_by(own[:2], model, out, draws=2)) == 2
+    assert len(os.listdir(out)) == 7
+
+
 def test_files_that_are_left_keep_their_numbers(own, model, undisturbed, tmp_path, monkeypatch):
     stopped(3, own, model, tmp_path / "out", monkeypatch)
     left = [own[0], own[2]]

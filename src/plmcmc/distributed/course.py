@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +85,19 @@ class Course:
                 f"{listed(waiting)}. Name them, too, to go on with them, or delete it"
             )
         return bool(waiting)
+
+    def tell_of_old(self, places: Mapping[int, Sequence[Path]]) -> None:
+        """Tell of outputs in the places of files that are not filled: they look as if they were.
+
+        Args:
+            places: of all files of the job, by number.
+        """
+        for number, own in places.items():
+            open_still = number in self.problems or number not in self.sources
+            if open_still and not self.manifest.stands(number, own):
+                for place in own:
+                    if place.exists():
+                        self.job.tell(f"{place} is from an earlier run: this job did not write it")
 
     def done(self, paths: Mapping[int, Path], passed: dict[str, str], imputer: FlowImputer) -> Done:
         """Return what is done; refuse, if that is nothing."""

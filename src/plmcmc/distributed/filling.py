@@ -10,7 +10,7 @@ from plmcmc import __version__
 from plmcmc.disk import hashes_of
 from plmcmc.distributed.course import Course, Done
 from plmcmc.distributed.manifest import Manifest
-from plmcmc.distributed.numbers import numbered
+from plmcmc.distributed.numbers import Numbered, numbered
 from plmcmc.distributed.on_ray import OnRay
 from plmcmc.distributed.order import Engine, Order
 from plmcmc.distributed.request import (
@@ -118,6 +118,7 @@ def impute(
             manifest.refuse(looked.problems)
             course = Course(job, manifest, looked.problems)
             course.run(run, task_rows, progress)
+            course.tell_of_old(_by_number(files, places, output, draws))
             done = course.done(files.paths, looked.passed, imputer)
             if done.problems or course.waits_for(files.left_out):
                 raise _Unfinished(done)
@@ -125,6 +126,15 @@ def impute(
         done = ended.done
     warn_of_few(done.found.share)
     return done
+
+
+def _by_number(
+    files: Numbered, places: Sequence[list[Path]], output: Path, draws: int | None
+) -> dict[int, list[Path]]:
+    """Return the places of all files of a job: also of those that were left out."""
+    names = [Path(name) for name in files.left_out.values()]
+    left = places_of(names, output, draws, directory=True)
+    return dict(zip([*files.paths, *files.left_out], [*places, *left], strict=True))
 
 
 class _Unfinished(Exception):
