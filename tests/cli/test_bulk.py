@@ -64,6 +64,13 @@ def test_a_damaged_file_is_left_out(data, model, tmp_path, capsys):
     assert sorted(os.listdir(tmp_path / "out")) == ["a.parquet", "c.parquet"]
 
 
+def test_a_damaged_file_is_left_out_without_overwriting(data, model, tmp_path, capsys):
+    argv = ("--model", model, "-o", tmp_path / "out")
+    assert run("impute", *data, *argv, "--overwrite") == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "leave them out of DATA and run it again, without --overwrite, to end" in told
+
+
 def test_a_damaged_file_alone_is_refused(data, model, tmp_path):
     assert run("impute", data[1], "--model", model, "-o", tmp_path / "out.parquet") == 2
     assert not list(tmp_path.glob("out*"))

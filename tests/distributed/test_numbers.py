@@ -156,6 +156,20 @@ def test_fewer_files_by_another_seed_are_another_job(own, model, tmp_path, monke
     assert contents(tmp_path / "out") == contents(tmp_path / "anew")
 
 
+def test_to_overwrite_with_fewer_files_is_to_begin_anew(own, model, tmp_path, monkeypatch):
+    stopped(1, own, model, tmp_path / "out", monkeypatch)
+    assert not told_by(own[1:], model, tmp_path / "out", overwrite=True)
+    filled(own[1:], model, tmp_path / "anew")
+    assert contents(tmp_path / "out") == contents(tmp_path / "anew")
+
+
+def test_to_overwrite_with_the_same_files_goes_on(own, model, undisturbed, tmp_path, monkeypatch):
+    stopped(1, own, model, tmp_path / "out", monkeypatch)
+    told = told_by(own, model, tmp_path / "out", overwrite=True)
+    assert "keeps 1 filled part." in told[0]
+    assert contents(tmp_path / "out") == undisturbed
+
+
 @pytest.mark.parametrize("names", [["c", "a"], ["a", "d"], ["a", "b", "c", "d"]])
 def test_other_files_are_another_job(names, tmp_path):
     (tmp_path / "job.json").write_text(json.dumps({"data": ["a", "b", "c"]}))

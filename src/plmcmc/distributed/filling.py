@@ -107,7 +107,7 @@ def impute(
     imputer = model_of(order)
     check_flag(imputer, flag, draws)
     identity = _identity(order, paths, gpus_per_worker)
-    files = numbered(paths, part, identity)
+    files = numbered(paths, part, identity, overwrite=overwrite)
     identity["data"] = files.names
     try:
         with working(part, identity, overwrite=overwrite, tell=tell) as job:
