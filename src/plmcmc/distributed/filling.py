@@ -58,7 +58,8 @@ def impute(
     there are or on what they do when. What is done is kept beside the output, with a manifest:
     the same call does only what is missing. A file that cannot be read or filled is told of, and
     the others are done; then what is done stays noted, and the same call does that file once it is
-    mended. A call that leaves it out of `data` ends the job without it.
+    mended. A call that leaves it out of `data`, and does not overwrite, ends the job without it. If
+    nothing could be filled, and the same would be refused again, nothing is kept.
 
     Args:
         data: Parquet files, or one, with the model's columns; others pass through.
