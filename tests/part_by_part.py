@@ -1,5 +1,6 @@
 """Files filled part by part, and stopped on the way."""
 
+import os
 from pathlib import Path
 
 from plmcmc.distributed import impute, worker
@@ -25,3 +26,15 @@ def interrupted_after(parts, monkeypatch):
         return work(self, *given)
 
     monkeypatch.setattr(worker.Worker, "_done", stops)
+
+
+def touched_at_work(path, monkeypatch):
+    """Have a file written again, as it was, after each part."""
+    work = worker.Worker._done
+
+    def touches(self, *given):
+        told = work(self, *given)
+        os.utime(path, (1, 1))
+        return told
+
+    monkeypatch.setattr(worker.Worker, "_done", touches)

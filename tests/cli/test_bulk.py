@@ -58,9 +58,17 @@ def test_a_damaged_file_is_left_out(data, model, tmp_path, capsys):
     assert run("impute", *data, *argv) == 1
     told = " ".join(capsys.readouterr().out.split())
     assert "or leave them out of DATA and run it again, to end without them" in told
+    assert "other options need --overwrite, which throws it away" in told
     assert run("impute", data[0], data[2], *argv) == 0
     assert "Left out of that job: 'b.parquet'." in capsys.readouterr().out
     assert sorted(os.listdir(tmp_path / "out")) == ["a.parquet", "c.parquet"]
+
+
+def test_a_damaged_file_is_left_out_without_overwriting(data, model, tmp_path, capsys):
+    argv = ("--model", model, "-o", tmp_path / "out")
+    assert run("impute", *data, *argv, "--overwrite") == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "leave them out of DATA and run it again, without --overwrite, to end" in told
 
 
 def test_a_damaged_file_alone_is_refused(data, model, tmp_path):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from part_by_part import PART, ROWS, contents, filled, interrupted_after
+from part_by_part import PART, ROWS, contents, filled, interrupted_after, touched_at_work
 from plmcmc import FlowImputer, rng
 from plmcmc.disk import WriteError
 from plmcmc.distributed import filling, impute, streaming, worker
@@ -199,6 +199,49 @@ def test_a_value_that_the_model_does_not_know_is_named_by_its_row(data, model, t
     assert not filled([bad, *data[1:]], model, tmp_path / "out").problems
     filled([bad, *data[1:]], model, tmp_path / "whole")
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def with_mauve(path, place):
+    """Write a file with a value that the model does not know, in its last part."""
+    frame = pd.read_parquet(path)
+    frame.loc[frame.index[140], "colour"] = "mauve"
+    frame.to_parquet(place)
+    return place
+
+
+def test_a_refused_file_alone_leaves_nothing_that_is_in_the_way(data, model, tmp_path):
+    bad, out = with_mauve(data[0], tmp_path / "bad.parquet"), tmp_path / "out.parquet"
+    with pytest.raises(ValueError, match="mark it missing with --na-values") as problem:
+        filled(bad, model, out)
+    assert "out.parquet.part" not in str(problem.value)
+    assert not list(tmp_path.glob("*out*"))
+    assert not filled(bad, model, out, na_values=["mauve"]).problems
+
+
+def test_a_file_that_may_be_accepted_later_keeps_its_parts(data, model, tmp_path, monkeypatch):
+    own, out = tmp_path / "own.parquet", tmp_path / "out.parquet"
+    own.write_bytes(data[0].read_bytes())
+    with monkeypatch.context() as patch:
+        touched_at_work(own, patch)
+        with pytest.raises(ValueError, match=r"out\.parquet\.part keeps .* pass --overwrite"):
+            filled(own, model, out)
+    told = []
+    impute(own, model, out, progress=False, tell=told.append)
+    assert "keeps 1 filled part." in told[0]
+
+
+def test_refused_files_alone_do_not_end_the_job_of_others(data, model, tmp_path, monkeypatch):
+    bad, out = with_mauve(data[0], tmp_path / data[0].name), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        interrupted_after(1, patch)
+        with pytest.raises(KeyboardInterrupt):
+            filled([data[2], bad], model, out)
+    with pytest.raises(ValueError, match=r"(?s)mauve.*plmcmc\.part keeps what is done"):
+        filled([bad], model, out)
+    assert list(filled([data[2], bad], model, out).problems) == [bad]
+    # What is written stays noted, too.
+    with pytest.raises(ValueError, match=r"plmcmc\.part keeps what is done"):
+        filled([bad], model, out)
 
 
 def test_nothing_that_can_be_filled_is_an_error(model, tmp_path):
@@ -402,6 +445,61 @@ def test_parts_that_are_damaged_are_done_again(data, model, undisturbed, tmp_pat
     done = impute(data, model, tmp_path / "out", progress=False, tell=told.append)
     assert told[1:] == [f"{place} is damaged: the part is filled again" for place in places]
     assert done.rows == sum(ROWS)
+    assert contents(tmp_path / "out") == undisturbed
+
+
+@pytest.fixture
+def unfinished(data, model, tmp_path):
+    """A job of which the last file is damaged: what is done of the others stays noted."""
+    bad = tmp_path / data[2].name
+    bad.write_bytes(b"PAR1 and no more")
+    own = [*data[:2], bad]
+    assert list(filled(own, model, tmp_path / "out").problems) == [bad]
+    bad.write_bytes(data[2].read_bytes())
+    return own
+
+
+def spoil(place, how):
+    content = place.read_bytes()
+    if how == "cut":
+        content = content[:-50]
+    elif how == "replaced":
+        content = content[:-50] + bytes(50)
+    place.write_bytes(content)
+    os.utime(place, (1, 1))
+
+
+@pytest.mark.parametrize("how", ["cut", "replaced"])
+def test_an_output_that_is_not_what_was_written_is_filled_again(
+    how, unfinished, model, undisturbed, tmp_path
+):
+    place = tmp_path / "out" / "0.parquet"
+    spoil(place, how)
+    told = []
+    done = impute(unfinished, model, tmp_path / "out", progress=False, tell=told.append)
+    assert told[1:] == [f"{place} is not what was written there: the file is filled again"]
+    assert done.rows == sum(ROWS)
+    assert contents(tmp_path / "out") == undisturbed
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_output_that_is_what_was_written_is_not_filled_again(
+    before, unfinished, model, undisturbed, tmp_path, monkeypatch
+):
+    manifest = tmp_path / "out" / "plmcmc.part" / MANIFEST
+    if before:
+        # As manifests were when they did not note what was written.
+        lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+        assert sum("written" in line for line in lines) == 2
+        told = [{key: own for key, own in line.items() if key != "written"} for line in lines]
+        manifest.write_text("".join(f"{json.dumps(line)}\n" for line in told))
+    spoil(tmp_path / "out" / "0.parquet", "touched")
+    seen, work = set(), streaming.Worker.work
+    monkeypatch.setattr(
+        streaming.Worker, "work", lambda self, task: seen.add(task.file) or work(self, task)
+    )
+    filled(unfinished, model, tmp_path / "out")
+    assert seen == {2}
     assert contents(tmp_path / "out") == undisturbed
 
 

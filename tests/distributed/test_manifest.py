@@ -28,6 +28,17 @@ def test_a_file_that_was_refused_may_be_mended(lines, tmp_path):
     assert not after.has(0, 0)
 
 
+@pytest.mark.parametrize("lines", [[PART, REFUSED], [REFUSED, PART]])
+def test_a_file_that_is_refused_no_more_may_not_change(lines, tmp_path):
+    before = manifest_of(tmp_path, source_of(tmp_path))
+    for line in lines:
+        before.add(line)
+    assert not before.begun(0)
+    manifest_of(tmp_path, source_of(tmp_path))
+    with pytest.raises(FileExistsError, match="has changed since"):
+        manifest_of(tmp_path, source_of(tmp_path, "other"))
+
+
 @pytest.mark.parametrize("lines", [[PART], [REFUSED, PART, WHOLE]])
 def test_a_file_that_was_not_refused_may_not_change(lines, tmp_path):
     before = manifest_of(tmp_path, source_of(tmp_path))
@@ -47,3 +58,22 @@ def test_whether_a_file_is_complete_is_told_without_listing_its_parts(tmp_path, 
         assert not manifest.complete(0)
         manifest.add({"part": [0, part]})
     assert manifest.complete(0)
+
+
+def test_a_file_that_is_filled_again_is_not_written(tmp_path):
+    source, part = source_of(tmp_path), tmp_path / "rows-0-0-0.parquet"
+    source.places[0].write_text("done")
+    before = manifest_of(tmp_path, source)
+    before.add(PART)
+    before.finish(0)
+    assert manifest_of(tmp_path, source).stands(0, source.places)
+    source.places[0].write_text("other")
+    after = manifest_of(tmp_path, source)
+    assert after.spoiled == source.places
+    assert not after.has(0, 0)
+    assert not after.begun(0)
+    part.touch()
+    after.add(PART)
+    again = manifest_of(tmp_path, source)
+    assert again.begun(0)
+    assert not again.spoiled

@@ -6,7 +6,7 @@ import os
 import pandas as pd
 import pytest
 
-from part_by_part import contents, filled, interrupted_after
+from part_by_part import contents, filled, interrupted_after, touched_at_work
 from plmcmc.distributed import impute, streaming
 from plmcmc.distributed.numbers import numbered
 
@@ -47,6 +47,29 @@ def test_a_file_that_is_damaged_for_good_is_left_out(own, model, undisturbed, tm
     told = told_by([own[0], own[2]], model, out)
     assert told[1:] == ["Left out of that job: '1.parquet'."]
     assert contents(out) == without(own[1], undisturbed)
+
+
+def test_an_old_output_in_the_place_of_a_damaged_file(own, model, tmp_path):
+    out = tmp_path / "out"
+    filled(own, model, out)
+    own[1].write_bytes(b"PAR1 and no more")
+    old = f"{out / '1.parquet'} is from an earlier run: this job did not write it"
+    assert told_by(own, model, out, seed=5, overwrite=True) == [old]
+    assert told_by([own[0], own[2]], model, out, seed=5)[1:] == [
+        "Left out of that job: '1.parquet'.",
+        old,
+    ]
+
+
+def test_an_output_of_the_job_is_not_old(own, data, model, tmp_path):
+    out = tmp_path / "out"
+    own[1].write_bytes(b"PAR1 and no more")
+    filled(own, model, out, draws=2)
+    own[0].write_bytes(b"PAR1 and no more")
+    own[1].write_bytes(data[1].read_bytes())
+    # One that is written cannot be read any more, another is left out.
+    assert len(told_by(own[:2], model, out, draws=2)) == 2
+    assert len(os.listdir(out)) == 7
 
 
 def test_files_that_are_left_keep_their_numbers(own, model, undisturbed, tmp_path, monkeypatch):
@@ -93,6 +116,20 @@ def test_parts_that_are_done_are_not_lost(own, model, undisturbed, tmp_path, mon
     assert contents(out) == undisturbed
 
 
+def test_parts_of_a_file_that_is_refused_no_more_are_not_lost(
+    own, model, undisturbed, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        touched_at_work(own[0], patch)
+        assert list(filled(own, model, out).problems) == [own[0]]
+    stopped(0, own, model, out, monkeypatch)
+    told = told_by(own[1:], model, out)
+    assert "keeps filled parts of files that were left out: '0.parquet'" in told[-1]
+    filled(own, model, out)
+    assert contents(out) == undisturbed
+
+
 @pytest.mark.parametrize("then", ["left out", "as it was", "another"])
 def test_a_file_that_was_damaged_since(then, own, data, model, undisturbed, tmp_path, monkeypatch):
     out = tmp_path / "out"
@@ -117,6 +154,20 @@ def test_fewer_files_by_another_seed_are_another_job(own, model, tmp_path, monke
     filled(left, model, tmp_path / "out", seed=5, overwrite=True)
     filled(left, model, tmp_path / "anew", seed=5)
     assert contents(tmp_path / "out") == contents(tmp_path / "anew")
+
+
+def test_to_overwrite_with_fewer_files_is_to_begin_anew(own, model, tmp_path, monkeypatch):
+    stopped(1, own, model, tmp_path / "out", monkeypatch)
+    assert not told_by(own[1:], model, tmp_path / "out", overwrite=True)
+    filled(own[1:], model, tmp_path / "anew")
+    assert contents(tmp_path / "out") == contents(tmp_path / "anew")
+
+
+def test_to_overwrite_with_the_same_files_goes_on(own, model, undisturbed, tmp_path, monkeypatch):
+    stopped(1, own, model, tmp_path / "out", monkeypatch)
+    told = told_by(own, model, tmp_path / "out", overwrite=True)
+    assert "keeps 1 filled part." in told[0]
+    assert contents(tmp_path / "out") == undisturbed
 
 
 @pytest.mark.parametrize("names", [["c", "a"], ["a", "d"], ["a", "b", "c", "d"]])

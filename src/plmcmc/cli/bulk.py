@@ -62,10 +62,13 @@ def _tell(arguments: Namespace, done: Done) -> None:
     for problem in done.problems.values():
         warn(f"not filled: {problem}")
     if done.problems:
+        # To overwrite with fewer files is another job.
+        again = "again, without --overwrite," if arguments.overwrite else "again,"
         say(
             f"{len(done.problems)} of {len(paths)} files could not be filled; the others are. Mend "
             f"them, and the same command fills them alone; or leave them out of DATA and run it "
-            f"again, to end without them. Until then {part_of(output, several=True)} stays."
+            f"{again} to end without them. Until then {part_of(output, several=True)} stays, and "
+            f"other options need --overwrite, which throws it away."
         )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from plmcmc.chains import Progress, progress_bar
+from plmcmc.data import DataError
 from plmcmc.disk import WriteError
 from plmcmc.distributed.joining import DamagedError, damaged, join, remove_parts
 from plmcmc.distributed.manifest import Manifest
@@ -15,7 +16,7 @@ from plmcmc.distributed.on_ray import RayError
 from plmcmc.distributed.order import Engine, Line, Source, check_unchanged, tasks_of
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables.fill import Found, pooled
-from plmcmc.tables.job import Job
+from plmcmc.tables.job import Job, placing
 from plmcmc.tables.kinds import listed
 
 
@@ -51,9 +52,13 @@ class Course:
         self.rows = sum(line["rows"] for line in self.manifest.told)
         self.written = 0
         self.again: set[tuple[int, int]] = set()
+        # Files that will be refused again, as long as they are what they are.
+        self.lasting: set[int] = set()
 
     def run(self, engine: Engine, task_rows: int | None, progress: bool | None) -> None:
         """Have all parts filled that are not yet, and write files as they become whole."""
+        for place in self.manifest.spoiled:
+            self.job.tell(f"{place} is not what was written there: the file is filled again")
         rows = sum(source.rows for source in self.sources.values())
         with progress_bar("Filling, rows", rows, show=progress) as report:
             for number in self.sources:
@@ -81,12 +86,25 @@ class Course:
             )
         return bool(waiting)
 
+    def tell_of_old(self, places: Mapping[int, Sequence[Path]]) -> None:
+        """Tell of outputs in the places of files that are not filled: they look as if they were.
+
+        Args:
+            places: of all files of the job, by number.
+        """
+        for number, own in places.items():
+            open_still = number in self.problems or number not in self.sources
+            if open_still and not self.manifest.stands(number, own):
+                for place in own:
+                    if place.exists():
+                        self.job.tell(f"{place} is from an earlier run: this job did not write it")
+
     def done(self, paths: Mapping[int, Path], passed: dict[str, str], imputer: FlowImputer) -> Done:
         """Return what is done; refuse, if that is nothing."""
         written = [s for n, s in self.sources.items() if self.manifest.states[n].whole]
         problems = {paths[number]: words for number, words in sorted(self.problems.items())}
         if not written:
-            raise ValueError("\n".join(problems.values()))
+            raise self._nothing_done("\n".join(problems.values()))
         missing: Counter[str] = Counter()
         told = [line for s in written for line in self.manifest.states[s.number].parts.values()]
         for line in told:
@@ -101,12 +119,29 @@ class Course:
             pooled([Found(*line["found"]) for line in told]),
         )
 
+    def _nothing_done(self, words: str) -> ValueError:
+        """Return what to raise: an error of the data lets go of what is kept."""
+        begun = {
+            number
+            for number, state in self.manifest.states.items()
+            # Of files that were left out, those that were refused do not count.
+            if state.parts and (number in self.problems or not state.refused)
+        }
+        if begun <= self.lasting and not placing(self.job.path):
+            return DataError(words)
+        return ValueError(
+            f"{words}\n{self.job.path} keeps what is done: once that is mended, the same command "
+            f"goes on from there. With other options pass --overwrite, which throws it away"
+        )
+
     def _take(self, line: Line) -> None:
         if "stopped" in line:
             raise _STOPPED[line["why"]](line["stopped"])
         self.manifest.add(line)
         if "refused" in line:
             self.problems.setdefault(line["refused"], line["problem"])
+            if line.get("lasting"):
+                self.lasting.add(line["refused"])
         else:
             self.rows += line["rows"]
             self._write_if_whole(line["part"][0])
@@ -129,7 +164,7 @@ class Course:
             for part in damaged(self.order, source, state.parts):
                 self._do_again(source.number, part)
         else:
-            self.manifest.add({"whole": source.number})
+            self.manifest.finish(source.number)
 
     def _do_again(self, file: int, part: int) -> None:
         place = self.order.places(file, part)[0]

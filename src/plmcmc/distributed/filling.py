@@ -10,7 +10,7 @@ from plmcmc import __version__
 from plmcmc.disk import hashes_of
 from plmcmc.distributed.course import Course, Done
 from plmcmc.distributed.manifest import Manifest
-from plmcmc.distributed.numbers import numbered
+from plmcmc.distributed.numbers import Numbered, numbered
 from plmcmc.distributed.on_ray import OnRay
 from plmcmc.distributed.order import Engine, Order
 from plmcmc.distributed.request import (
@@ -59,7 +59,8 @@ def impute(
     there are or on what they do when. What is done is kept beside the output, with a manifest:
     the same call does only what is missing. A file that cannot be read or filled is told of, and
     the others are done; then what is done stays noted, and the same call does that file once it is
-    mended. A call that leaves it out of `data` ends the job without it.
+    mended. A call that leaves it out of `data`, and does not overwrite, ends the job without it. If
+    nothing could be filled, and the same would be refused again, nothing is kept.
 
     Args:
         data: Parquet files, or one, with the model's columns; others pass through.
@@ -109,7 +110,7 @@ def impute(
     imputer = model_of(order)
     check_flag(imputer, flag, draws)
     identity = _identity(order, paths, gpus_per_worker)
-    files = numbered(paths, part, identity)
+    files = numbered(paths, part, identity, overwrite=overwrite)
     identity["data"] = files.names
     try:
         with working(part, identity, overwrite=overwrite, tell=tell) as job:
@@ -120,6 +121,7 @@ def impute(
             manifest.refuse(looked.problems)
             course = Course(job, manifest, looked.problems)
             course.run(run, task_rows, progress)
+            course.tell_of_old(_by_number(files, places, output, draws))
             done = course.done(files.paths, looked.passed, imputer)
             if done.problems or course.waits_for(files.left_out):
                 raise _Unfinished(done)
@@ -127,6 +129,15 @@ def impute(
         done = ended.done
     warn_of_few(done.found.share)
     return done
+
+
+def _by_number(
+    files: Numbered, places: Sequence[list[Path]], output: Path, draws: int | None
+) -> dict[int, list[Path]]:
+    """Return the places of all files of a job: also of those that were left out."""
+    names = [Path(name) for name in files.left_out.values()]
+    left = places_of(names, output, draws, directory=True)
+    return dict(zip([*files.paths, *files.left_out], [*places, *left], strict=True))
 
 
 class _Unfinished(Exception):

@@ -1,7 +1,8 @@
 """The manifest: a line for every part that is done, so that a rerun does only what is missing.
 
 It only grows, and a line counts if its end is there. Besides parts it notes which files are
-written as wholes, and which were refused: of a file that was refused, another content may come.
+written as wholes, and which were refused: of a file that was refused, another content may come. One
+that is refused no more is noted as open again, and one whose output is not what was written.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from plmcmc.disk import failing_in_words
-from plmcmc.distributed.order import Line, Order, Source
+from plmcmc.disk import failing_in_words, hash_of
+from plmcmc.distributed.order import Line, Order, Source, stamp_of
+
+Written = Sequence[Any]
+"""An output's size in bytes, when it was written, in nanoseconds, and its hash."""
 
 
 @dataclass
@@ -24,12 +29,14 @@ class State:
         digest: of what it was when its first part was done.
         parts: what was told of those that are done, by number.
         whole: whether it is written.
-        refused: whether it was, and has not been written since.
+        written: size, time and hash of each output; None, if it was noted before these were.
+        refused: whether it was, and has been neither written nor found readable since.
     """
 
     digest: str
     parts: dict[int, Line] = field(default_factory=dict)
     whole: bool = False
+    written: list[Written] | None = None
     refused: bool = False
 
 
@@ -42,6 +49,9 @@ class Manifest:
         order: says where parts are kept.
         overwrite: do files anew that have changed since parts of them were done.
 
+    Attributes:
+        spoiled: outputs that are not what was written: their files are open again.
+
     Raises:
         FileExistsError: if a file of which parts are done has changed since.
     """
@@ -52,10 +62,12 @@ class Manifest:
         self.path, self.order, self.overwrite = path, order, overwrite
         self.sources = {source.number: source for source in sources}
         self.states: dict[int, State] = {}
+        self.spoiled: list[Path] = []
         for line in self._lines():
             self._take(line)
-        for source in sources:
-            self._check(source)
+        # Noted after all are checked: a job that is not gone on with stays as it is.
+        for number in [source.number for source in sources if self._check(source)]:
+            self.add({"open": number})
 
     def has(self, file: int, part: int) -> bool:
         """Whether a part is done."""
@@ -79,6 +91,17 @@ class Manifest:
     def told(self) -> list[Line]:
         """What was told of all parts that are done, of the files."""
         return [line for number in self.sources for line in self.states[number].parts.values()]
+
+    def stands(self, file: int, places: Sequence[Path]) -> bool:
+        """Whether a file is written, and its outputs are still there, as they were written."""
+        state = self.states.get(file)
+        there = state is not None and state.whole and all(place.is_file() for place in places)
+        return there and not self._spoiled(file, places)
+
+    def finish(self, file: int) -> None:
+        """Note that a file is written."""
+        places = self.sources[file].places
+        self.add({"whole": file, "written": [[*stamp_of(p), hash_of(p)] for p in places]})
 
     def refuse(self, problems: Mapping[int, str]) -> None:
         """Note that files cannot be read any more of which parts are done."""
@@ -110,12 +133,17 @@ class Manifest:
         if state is None or state.digest != digest:
             state = self.states[number] = State(digest)
         # Another worker may tell of a part after one has refused the file.
-        state.refused = "whole" not in line and (state.refused or "refused" in line)
+        state.refused = "refused" in line or (state.refused and "part" in line)
         if "part" in line:
             state.parts[line["part"][1]] = line
-        state.whole = state.whole or "whole" in line
+        if "whole" in line:
+            state.whole, state.written = True, line.get("written")
+        if "open" in line and state.whole:
+            # Parts go once a file is written.
+            state.whole, state.written, state.parts = False, None, {}
 
-    def _check(self, source: Source) -> None:
+    def _check(self, source: Source) -> bool:
+        """Look at what is done of a file; return whether it was refused or written, and is open."""
         state = self.states.get(source.number)
         if state is not None and state.digest != source.digest:
             if not (state.refused or self.overwrite):
@@ -127,12 +155,19 @@ class Manifest:
             state = None
         if state is None:
             state = self.states[source.number] = State(source.digest)
-        if state.whole and all(place.exists() for place in source.places):
-            return
-        state.whole = False
+        if self.stands(source.number, source.places):
+            return False
+        self.spoiled += self._spoiled(source.number, source.places)
         for number in list(state.parts):
             if not all(place.exists() for place in self.order.places(source.number, number)):
                 del state.parts[number]
+        return state.refused or state.whole
+
+    def _spoiled(self, file: int, places: Sequence[Path]) -> list[Path]:
+        """Return the outputs of a file that are there, and not as they were written."""
+        told = self.states[file].written
+        pairs = zip(places, told, strict=True) if told else ()
+        return [place for place, own in pairs if place.is_file() and not _is_as_told(place, own)]
 
     def _lines(self) -> Iterator[Line]:
         """Yield the lines that are there, and cut off one that was not finished."""
@@ -146,8 +181,15 @@ class Manifest:
             yield json.loads(text)
 
 
+def _is_as_told(place: Path, told: Written) -> bool:
+    """Whether a file is what was written; it is read only if its time has changed."""
+    size, time, digest = told
+    now = stamp_of(place)
+    return now[0] == size and (now[1] == time or hash_of(place) == digest)
+
+
 def _file_of(line: Line) -> int:
     """Return the number of the file that a line speaks of."""
     if "part" in line:
         return line["part"][0]
-    return line["whole"] if "whole" in line else line["refused"]
+    return next(line[key] for key in ("whole", "refused", "open") if key in line)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from plmcmc.data import DataError
 from plmcmc.disk import WriteError, write_all
 from plmcmc.distributed.order import Line, Order, Task, check_unchanged
 from plmcmc.imputation import FlowImputer
@@ -41,7 +42,8 @@ class Worker:
                 yield self._done(task, part)
             except ValueError as problem:
                 self.refused.add(task.file)
-                yield {"refused": task.file, "problem": str(problem)}
+                lasting = isinstance(problem, DataError)
+                yield {"refused": task.file, "problem": str(problem), "lasting": lasting}
             except WriteError as problem:
                 yield {"stopped": str(problem), "why": "disk"}
             except (MemoryError, RuntimeError) as problem:
@@ -53,21 +55,28 @@ class Worker:
     def _done(self, task: Task, part: tuple[int, int, int]) -> Line:
         number, start, stop = part
         table = self._read(task, slice(start, stop))
+        try:
+            return self._filled(task.file, number, table)
+        except ValueError as problem:
+            # Of what was read, unlike one of reading: the same file will be refused again.
+            raise DataError(str(problem)) from problem
+
+    def _filled(self, file: int, number: int, table: ParquetTable) -> Line:
         plan = plan_of_model(self.imputer, [table])
         frame = table.frame(plan.known)
         check_levels(plan.known, table, frame)
-        self.imputer.origin_ = (task.file, number)
+        self.imputer.origin_ = (file, number)
         options = {"draws": self.order.draws, "flag": self.order.flag}
         with warnings.catch_warnings():
             # Of all parts together it is told in the end.
             for told in (ConvergenceWarning, StuckWarning):
                 warnings.simplefilter("ignore", told)
             done = filled(lambda: self.imputer, plan.known, table, frame, **options)
-        places = self.order.places(task.file, number)
+        places = self.order.places(file, number)
         write_all(dict(zip(places, done.contents, strict=True)))
         missing = Counter({name: table.holes(name) for name in table.names})
         return {
-            "part": [task.file, number],
+            "part": [file, number],
             "rows": table.rows,
             "missing": {name: count for name, count in missing.items() if count},
             "found": done.found,
