@@ -12,7 +12,8 @@ import pytest
 
 from plmcmc.imputation import EFFORTS
 from plmcmc.tables.job import FIT
-from plmcmc.training.tabular import TableEM, TableTraining
+from plmcmc.training.table_training import TableTraining
+from plmcmc.training.tabular import TableEM
 from table_files import run, text
 from toy_tables import LEAST
 

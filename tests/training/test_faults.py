@@ -19,7 +19,8 @@ from plmcmc.training import EMSchedule, FaultWarning, MonteCarloEM, TrainingErro
 from plmcmc.training.ascent import Ascent
 from plmcmc.training.copula import copula
 from plmcmc.training.faults import Astray, Steady
-from plmcmc.training.tabular import TableEM, TableTraining
+from plmcmc.training.table_training import TableTraining
+from plmcmc.training.tabular import TableEM
 from plmcmc.training.validation import Hidden
 
 ROWS, BATCH, EPOCHS = 96, 32, 5

@@ -13,7 +13,8 @@ from plmcmc.imputation.sampling import Walk
 from plmcmc.rng import Streams, generator
 from plmcmc.statistics import coverage, nmse
 from plmcmc.training.copula import copula
-from plmcmc.training.tabular import ALONE, TableEM, TableTraining, _half_and_half
+from plmcmc.training.table_training import TableTraining
+from plmcmc.training.tabular import ALONE, TableEM, _half_and_half
 
 ROUND = 5
 

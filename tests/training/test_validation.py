@@ -7,7 +7,7 @@ from scipy.special import ndtri
 from plmcmc.data import Schema
 from plmcmc.imputation import Effort
 from plmcmc.imputation.learning import fit_table
-from plmcmc.training.tabular import TableTraining
+from plmcmc.training.table_training import TableTraining
 from plmcmc.training.validation import PATIENCE, WINDOW, Course, Hidden
 
 

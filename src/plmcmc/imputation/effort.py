@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from plmcmc.training.tabular import TableTraining
+from plmcmc.training.table_training import TableTraining
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
 from plmcmc.training.gaussian import Gaussian
-from plmcmc.training.tabular import TableTraining
+from plmcmc.training.table_training import TableTraining
 
 FORMAT = "plmcmc-imputer"
 # Of each thing that an effort counts.

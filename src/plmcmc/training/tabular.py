@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from plmcmc.training.gaussian import Gaussian, precision_of
 from plmcmc.training.moments import moments_of
 from plmcmc.training.references import References
 from plmcmc.training.saved import fill
+from plmcmc.training.table_training import TableTraining
 from plmcmc.training.team import Team
 from plmcmc.training.validation import WINDOW, Course, Hidden
 
@@ -36,8 +36,6 @@ GRADIENT_CLIP = 10.0
 FIRST_STEP, ACCEPTANCE, GAIN = 0.5, 0.8, 0.05
 # Chains that a validation looks at, about.
 VALIDATED = 8192
-# Numbers in the matrices of all rows, half a gigabyte.
-MATRIX_NUMBERS = 2**26
 # Of the triangular layer, which starts where it should be.
 TRIANGULAR_RATE = 0.25
 ADVICE = (
@@ -46,41 +44,6 @@ ADVICE = (
 )
 _TRIANGULAR = ("mean", "lower", "log_diagonal")
 ALONE = Team()
-
-
-@dataclass(frozen=True)
-class TableTraining:
-    """How a table's flow is trained.
-
-    Args:
-        updates: gradient steps in all.
-        turns: turns of each chain's trajectory before each update.
-        batch: chains of each member in an update.
-        learning_rate: of AdamW, falling to nothing along a cosine.
-        weight_decay: of AdamW.
-        smoothing: noise added to the rows, in residual deviations, times `rows^(-1/(columns+4))`.
-        average: weight of the past in the running average of the weights.
-        chains: chains of each member for all rows together, at most 8 and at least 1 a row.
-        rows: how many rows to learn from, at most.
-    """
-
-    updates: int = 1500
-    turns: int = 2
-    batch: int = 256
-    learning_rate: float = 6e-3
-    weight_decay: float = 0.01
-    smoothing: float = 0.15
-    average: float = 0.995
-    chains: int = 4500
-    rows: int = 20_000
-
-    def most_rows(self, width: int) -> int:
-        """Return how many rows to learn from if each has so many scores: matrices must fit."""
-        return min(self.rows, max(1, MATRIX_NUMBERS // width**2))
-
-    def chains_per_row(self, rows: int) -> int:
-        """Return how many chains each member has for each row."""
-        return min(8, max(1, round(self.chains / rows)))
 
 
 class EMInfo(NamedTuple):

@@ -20,7 +20,7 @@ from plmcmc.experiments.words import table, with_error
 from plmcmc.imputation import Effort
 from plmcmc.statistics import coverage, crps, nmse
 from plmcmc.training.presets import TABLES
-from plmcmc.training.tabular import TableTraining
+from plmcmc.training.table_training import TableTraining
 
 SETS = tuple(TABLES)
 # Mean and standard error, as printed: sets in the order of `SETS`.
