@@ -11,7 +11,9 @@ from plmcmc.chains.progress import Progress, in_silence, progress_bar
 from plmcmc.chains.record import Acceptance, Completions, Recorder, Schedule
 from plmcmc.chains.replayed import Replayed
 from plmcmc.chains.run import Stepper, run
+from plmcmc.chains.sieved import Sieved
 from plmcmc.chains.start import FromObserved, Given, NothingSeen, Start, Unconditional, start_of
+from plmcmc.chains.stepping import stepper_of
 from plmcmc.chains.whole import Whole
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Recorder",
     "Replayed",
     "Schedule",
+    "Sieved",
     "Start",
     "Stepper",
     "Unconditional",
@@ -37,4 +40,5 @@ __all__ = [
     "resumed_seed",
     "run",
     "start_of",
+    "stepper_of",
 ]

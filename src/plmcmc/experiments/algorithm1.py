@@ -60,13 +60,15 @@ def last_completions(
     chains: int,
     seed: int,
     precision: str = "float32",
+    compiled: bool = False,
 ) -> NDArray[np.float64]:
     """Return `(chains, rows, columns)`: where chains of rows with NaN end, in the rows' own units.
 
     They walk in whitened units, as in training: the auxiliary's deviation is one of those.
     """
     mean, scale = whitening_of(flow)
-    draws = condition(flow.flow, (rows - mean) / scale, precision=precision).sample(
+    options = {"precision": precision, "compiled": compiled}
+    draws = condition(flow.flow, (rows - mean) / scale, **options).sample(
         1,
         chains=chains,
         warmup=0,

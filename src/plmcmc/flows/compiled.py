@@ -46,7 +46,7 @@ class Fused:
         if self.fast is not None:
             try:
                 return self.fast(*inputs)
-            # Compilers fail before anything is run.
+            # Compilers fail before anything is run, but for what they compile in parts.
             except RuntimeError as error:
                 if isinstance(error, torch.OutOfMemoryError):
                     raise

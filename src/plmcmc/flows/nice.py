@@ -8,6 +8,9 @@ from torch import Tensor, nn
 from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
 from plmcmc.flows.conditioner import conditioner
 from plmcmc.flows.grid import on_grid, whole
+from plmcmc.flows.latents import LATENTS
+from plmcmc.flows.protocol import Flow
+from plmcmc.flows.wrapped import Wrapped
 
 
 class NICE(LatentFlow):
@@ -94,3 +97,15 @@ class NICE(LatentFlow):
     def _part(self, z: Tensor) -> tuple[Tensor, Tensor]:
         first, second = z.split(self.halves, 1)
         return (first, second) if len(self.shifts) % 2 == 0 else (second, first)
+
+
+def most_log_prob(flow: Flow) -> Tensor | None:
+    """Return what no row's log-density exceeds, of a flow whose volumes are the same everywhere.
+
+    None of any other: a subclass, or somebody's wrapper, may have other latents or other units.
+    """
+    while isinstance(flow, Wrapped):
+        flow = flow.flow
+    if type(flow) is not NICE:
+        return None
+    return LATENTS[flow.latent].peak * flow.features + total(flow.log_scale)

@@ -78,9 +78,14 @@ def choose(accepted: Tensor, proposed: AnyState, current: AnyState) -> AnyState:
 
 def decide(log_ratio: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
     """Return who is accepted, and the log-ratio with NaN and infinity as minus infinity."""
-    # Both mean that the flow overflowed out there: such a proposal has no density.
-    log_ratio = torch.nan_to_num(log_ratio, nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
+    log_ratio = acceptable(log_ratio)
     return streams.uniform(log_ratio).log() < log_ratio, log_ratio
+
+
+def acceptable(log_ratio: Tensor) -> Tensor:
+    """Return the log-ratio with NaN and infinity as minus infinity."""
+    # Both mean that the flow overflowed out there: such a proposal has no density.
+    return torch.nan_to_num(log_ratio, nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
 
 
 def positive(**numbers: float | Tensor) -> None:

@@ -18,15 +18,14 @@ from plmcmc.chains import (
     Completions,
     NothingSeen,
     Progress,
-    Replayed,
     Schedule,
     Start,
-    Whole,
     described,
     fingerprint,
     progress_bar,
     run,
     start_of,
+    stepper_of,
 )
 from plmcmc.data import DataError, Incomplete
 from plmcmc.disk import check_directory
@@ -152,8 +151,7 @@ class _Chunk:
         with torch.no_grad():
             kernel, state, passes = self._begin(batch)
         checkpoint = self._checkpoint()
-        stepper = Whole(kernel) if compiled else kernel
-        stepper = Replayed(stepper) if self.rows.is_cuda else stepper
+        stepper = stepper_of(kernel, state, compiled=compiled)
         acceptance = Acceptance(plan.schedule, batch.data.values)
         completions = Completions(plan.schedule, batch.data.values)
         try:

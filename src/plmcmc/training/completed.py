@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
-from plmcmc.chains import Acceptance, Replayed, Schedule, run
+from plmcmc.chains import Acceptance, Schedule, run, stepper_of
 from plmcmc.data import Incomplete
-from plmcmc.flows import Preprocessed, while_sampling
+from plmcmc.flows import Captured, ContextualFlow, Preprocessed, while_sampling
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior import Conditional, ConvergenceWarning, Method, condition, methods
 from plmcmc.posterior.memory import in_chunks, rows_at_once
@@ -153,6 +154,8 @@ class CompletedEpoch:
         # Made anew: what it finds out about the flow is true of these weights only.
         options = {"precision": self.schedule.precision, "check": False}
         conditional = condition(self.flow.eval(), data.values, data.observed, **options)
+        if before.is_cuda and not isinstance(conditional.flow, ContextualFlow):
+            conditional = replace(conditional, flow=Captured(conditional.flow))
         method, rates = (
             self._method(conditional, epoch),
             torch.zeros(data.rows, dtype=torch.float64),
@@ -221,7 +224,7 @@ class CompletedEpoch:
         except NonFiniteStart as error:
             raise Astray(f"{len(error.places)} completed rows have no density") from error
         accepted = Acceptance(Schedule(0, proposals), y)
-        stepper = Replayed(kernel) if y.is_cuda else kernel
+        stepper = stepper_of(kernel, state, compiled=self.schedule.compiled)
         state = run(stepper, state, streams, proposals, recorders=(accepted,))
         rate = accepted.rate.view(-1, copies).mean(1)
         return state.completion.unflatten(0, (-1, copies)), rate.cpu()

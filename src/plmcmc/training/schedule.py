@@ -33,7 +33,7 @@ class EMSchedule:
             units: smooths the flow, so that chains move.
         precision: that networks compute in, here and in chains: `"float32"`, or, faster on a GPU,
             `"tf32"` or `"bfloat16"`, for a `NICE` or `RealNVP`.
-        compiled: let torch compile the fitting's steps: faster on a GPU after a quarter of a
+        compiled: let torch compile the steps of fitting and of chains: faster on a GPU after a
             minute, for long trainings.
         method: what chains walk by. What of it is not given is tuned anew in every E-step.
         later: pairs of an epoch and the method of E-steps from the end of that epoch on.

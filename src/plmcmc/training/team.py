@@ -6,6 +6,7 @@ slopes are averaged at every step, and all else that steps them.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -148,4 +149,7 @@ def torchrun_team(device: str) -> Iterator[Team]:
     try:
         yield Team.here()
     finally:
+        # Garbage may still hold the group: its threads would outlive it, and end the process with
+        # an abort at its exit, after all is done.
+        gc.collect()
         dist.destroy_process_group()
