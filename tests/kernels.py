@@ -13,6 +13,7 @@ from plmcmc.kernels import (
     CrankNicolson,
     Cycle,
     EllipticalSlice,
+    Free,
     Hamiltonian,
     Holes,
     Jump,
@@ -78,6 +79,11 @@ def latent_hamiltonian(flow, data):
     return Hamiltonian(latent(flow, data), units, steps, 2 + torch.arange(rows) % 4)
 
 
+def free_hamiltonian(flow, data):
+    plain = hamiltonian(flow, data)
+    return replace(plain, frame=Free(len(data.values), ~data.observed))
+
+
 def table(flow, data, low=None, high=None):
     """The target by the coordinates of a Gaussian that fits no flow in particular."""
     half = torch.randn(FEATURES, 9, generator=torch.Generator().manual_seed(4)).double()
@@ -117,6 +123,7 @@ EXACT = {
     "data-mala": lambda f, d: Langevin(ConditionalTarget(f, d), 0.4),
     "gibbs": gibbs,
     "hamiltonian": hamiltonian,
+    "free-hmc": free_hamiltonian,
     "warped": warped,
     "jump": jump,
     "turns": lambda f, d: Metropolis(table(f, d), Turns()),

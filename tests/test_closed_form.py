@@ -20,6 +20,7 @@ METHODS = {
     "elliptical": (methods.Elliptical(1.0, WIDE), 12),
     "mala": (methods.Langevin(0.7, WIDE), 30),
     "hmc": (methods.Hamiltonian(0.3, 5, WIDE), 8),
+    "data-hmc": (methods.DataHamiltonian(0.3, 5), 8),
     "data-mala": (methods.DataLangevin(0.7), 30),
     "data-metropolis": (methods.DataMetropolis(0.8), 40),
     "gibbs": (methods.Gibbs(), 40),

@@ -5,7 +5,7 @@ import torch
 
 from exact import FLOWS, begin
 from kernels import CASES
-from plmcmc.kernels import Cycle, NonFiniteStart
+from plmcmc.kernels import Cycle, Free, NonFiniteStart
 from plmcmc.rng import Streams
 from toys import Handing
 
@@ -114,3 +114,10 @@ class Overflowing(Handing):
     def to_latent(self, x):
         z, log_det = self.flow.to_latent(x)
         return z, torch.where(x.abs().amax(1) > 6, self.far, log_det)
+
+
+def test_free_coordinates_tell_of_holes_alone():
+    holes = torch.tensor([[True, False], [False, True]])
+    numbers, frame = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), Free(2, holes)
+    assert frame.gather(numbers).tolist() == [[[1.0, 0.0]], [[0.0, 4.0]]]
+    assert torch.equal(frame.outward(-frame.inward(numbers), numbers), numbers * (1 - 2.0 * holes))

@@ -156,7 +156,7 @@ def test_train_there_sample_and_calibrate_here(library):
 def test_a_flow_without_derivatives_says_what_it_can_do():
     flow = plmcmc.adapt(of_flowjax())
     posterior = plmcmc.condition(flow, bent(2).numpy(), np.eye(2, FEATURES) > 0)
-    for method in ("pullback", "mala", "hmc", "data-mala"):
+    for method in ("pullback", "mala", "hmc", "data-hmc", "data-mala"):
         with pytest.raises(plmcmc.BrokenFlow, match=r"no derivatives.*method='auto' or 'elliptica"):
             posterior.sample(5, chains=2, method=method)
     for method in ("metropolis", "pcn", "elliptical", "data-metropolis", "gibbs"):

@@ -159,7 +159,16 @@ class TestFlows:
 
     @pytest.mark.parametrize(
         "method",
-        ["metropolis", "pcn", "elliptical", "mala", "data-mala", "data-metropolis", "gibbs"],
+        [
+            "metropolis",
+            "pcn",
+            "elliptical",
+            "mala",
+            "data-mala",
+            "data-hmc",
+            "data-metropolis",
+            "gibbs",
+        ],
     )
     def test_nan_for_one_row_names_it(self, method):
         x = table()

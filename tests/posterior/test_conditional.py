@@ -20,7 +20,7 @@ from plmcmc.target import NormalAuxiliary
 from toys import DEVIATIONS, Killed, Watched, correlated, quiet, same_bits
 
 LATENT = ["metropolis", "pcn", "elliptical", "mala"]
-EXACT = [*LATENT, "data-mala", "data-metropolis", "gibbs", "auto"]
+EXACT = [*LATENT, "data-hmc", "data-mala", "data-metropolis", "gibbs", "auto"]
 GRADIENT_FREE = ["metropolis", "pcn", "elliptical", "data-metropolis", "gibbs"]
 
 

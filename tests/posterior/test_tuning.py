@@ -32,6 +32,7 @@ TUNED = {
     "metropolis": (methods.Metropolis(None, None, None), 800),
     "mala": (methods.Langevin(), 300),
     "hmc": (methods.Hamiltonian(), 60),
+    "data-hmc": (methods.DataHamiltonian(), 60),
     "data-mala": (methods.DataLangevin(), 300),
     "data-metropolis": (methods.DataMetropolis(), 800),
 }
@@ -46,7 +47,7 @@ def test_steps_are_tuned_to_the_acceptance_wanted(name):
         )
     assert found.acceptance.mean(0).min() > method.accepted - 0.1
     # The largest angle, and share of noise, may still be accepted more often.
-    if name not in ("hmc", "pcn"):
+    if name not in ("hmc", "data-hmc", "pcn"):
         assert found.acceptance.mean(0).max() < method.accepted + 0.15
 
 
@@ -136,7 +137,7 @@ def test_without_derivatives_auto_falls_back_and_says_so():
     assert draws.acceptance[:, 0].mean() > 0.99
 
 
-@pytest.mark.parametrize("name", ["pullback", "mala", "hmc", "data-mala", "data-ula"])
+@pytest.mark.parametrize("name", ["pullback", "mala", "hmc", "data-hmc", "data-mala", "data-ula"])
 def test_without_derivatives_methods_that_need_them_are_refused(name):
     posterior = plmcmc.condition(Numbed(linear(np.ones(3))), X)
     with pytest.raises(BrokenFlow, match="no derivatives"):
@@ -201,6 +202,9 @@ def test_fresh_draws_do_not_tune_the_small_steps():
         (lambda: methods.Langevin(step=0.0), "step must be positive, or None to tune it; got 0.0"),
         (lambda: methods.Metropolis(perturb=-1.0), "got -1.0"),
         (lambda: methods.Hamiltonian(turns=0), "turns must be at least 1"),
+        (lambda: methods.DataHamiltonian(turns=2.5), "turns must be a whole number of at least 1"),
+        (lambda: methods.DataHamiltonian(tuning=0), "tuning must be a whole number of at least 1"),
+        (lambda: methods.DataHamiltonian(step=float("inf")), "step must be positive"),
         (lambda: methods.DataLangevin(adjusted=False), "nothing to tune the step by: give one"),
     ],
 )

@@ -3,7 +3,7 @@
 from plmcmc.kernels.base import Info, Kernel, NonFiniteStart, State
 from plmcmc.kernels.cycle import Cycle
 from plmcmc.kernels.elliptical import EllipticalSlice
-from plmcmc.kernels.frame import Coordinates, Frame, Holes, Scaled
+from plmcmc.kernels.frame import Coordinates, Frame, Free, Holes, Scaled
 from plmcmc.kernels.gibbs import OneCoordinate
 from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.kernels.hmc import Hamiltonian
@@ -19,6 +19,7 @@ __all__ = [
     "Cycle",
     "EllipticalSlice",
     "Frame",
+    "Free",
     "GradientState",
     "Hamiltonian",
     "Holes",

@@ -59,6 +59,35 @@ class Scaled:
 
 
 @dataclass(frozen=True)
+class Free:
+    """A position as it is, of which only the holes move: where entries are nearly normal already.
+
+    Attributes:
+        rows: how many rows there are, their chains side by side.
+        holes: bool, shape of positions, True where they move.
+    """
+
+    rows: int
+    holes: Tensor
+
+    def gather(self, numbers: Tensor) -> Tensor:
+        """Return what stands at the holes, and zero elsewhere."""
+        return torch.where(self.holes, numbers, 0.0).reshape(self.rows, -1, numbers[0].numel())
+
+    def inward(self, y: Tensor) -> Tensor:
+        """Return the holes' own values."""
+        return self.gather(y)
+
+    def outward(self, u: Tensor, y: Tensor) -> Tensor:
+        """Return `y` with its holes at `u`."""
+        return torch.where(self.holes, u.reshape(y.shape), y)
+
+    def pull(self, gradient: Tensor) -> Tensor:
+        """Return the gradient at the holes."""
+        return self.gather(gradient)
+
+
+@dataclass(frozen=True)
 class Holes:
     """Where each row's holes are, for rows that stand side by side `chains` times in a batch.
 

@@ -4,7 +4,12 @@
 """
 
 from plmcmc.posterior.batch import Method
-from plmcmc.posterior.methods.entries import DataLangevin, DataMetropolis, Gibbs
+from plmcmc.posterior.methods.entries import (
+    DataHamiltonian,
+    DataLangevin,
+    DataMetropolis,
+    Gibbs,
+)
 from plmcmc.posterior.methods.latent import (
     CrankNicolson,
     Elliptical,
@@ -22,6 +27,7 @@ METHODS: dict[str, Method] = {
     "elliptical": Elliptical(),
     "mala": Langevin(),
     "hmc": Hamiltonian(),
+    "data-hmc": DataHamiltonian(),
     "data-mala": DataLangevin(),
     "data-ula": DataLangevin(step=0.05, adjusted=False),
     "data-metropolis": DataMetropolis(),
@@ -47,6 +53,7 @@ __all__ = [
     "METHODS",
     "Auto",
     "CrankNicolson",
+    "DataHamiltonian",
     "DataLangevin",
     "DataMetropolis",
     "Elliptical",

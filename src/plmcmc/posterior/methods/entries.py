@@ -57,6 +57,40 @@ class DataLangevin(_Warped):
 
 
 @dataclass(frozen=True)
+class DataHamiltonian(_Warped):
+    """Hamiltonian Monte Carlo on the holes, without a metric: cheap to begin, slow to mix.
+
+    For many rows of many holes that walk a little at a time, as in training.
+
+    Args:
+        step: angle of one turn, in deviations of each entry; None tunes it.
+        turns: turns of one trajectory.
+        tuning: trajectories to tune for.
+    """
+
+    step: float | None = None
+    turns: int = 10
+    tuning: int = 100  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    gradient: ClassVar[bool] = True
+    accepted: ClassVar[float] = 0.65
+    largest: ClassVar[float] = 1.4
+
+    def __post_init__(self) -> None:
+        """Refuse a step, or numbers of turns and trajectories, that are none."""
+        super().__post_init__()
+        for name, number in (("turns", self.turns), ("tuning", self.tuning)):
+            if not isinstance(number, int) or number < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1; got {number}")
+
+    def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
+        """Return Hamiltonian moves of the holes."""
+        turns = torch.full_like(step, self.turns, dtype=torch.long)
+        free = kernels.Free(len(step), ~batch.data.observed)
+        return kernels.Hamiltonian(target, free, step, turns)
+
+
+@dataclass(frozen=True)
 class DataMetropolis(_Warped):
     """Random-walk Metropolis on the holes.
 

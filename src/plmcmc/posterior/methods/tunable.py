@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -108,6 +109,6 @@ def require_derivatives(batch: Batch, y: Tensor) -> None:
 
 
 def check_step(step: float | None) -> None:
-    """Refuse a step that is neither positive nor None."""
-    if step is not None and not step > 0:
+    """Refuse a step that is neither positive and finite nor None."""
+    if step is not None and not 0 < step < math.inf:
         raise ValueError(f"step must be positive, or None to tune it; got {step}")
