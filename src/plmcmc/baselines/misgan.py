@@ -20,6 +20,7 @@ from torch import Tensor
 
 from plmcmc.baselines.misgan_game import Game
 from plmcmc.baselines.misgan_networks import Players
+from plmcmc.baselines.misgan_rounds import Rounds
 from plmcmc.baselines.pixels import as_batch, checked_images, device_for
 from plmcmc.chains import progress_bar
 from plmcmc.data.incomplete import DataError
@@ -110,20 +111,20 @@ class MisganImputer:
 
     def _train(self, game: Game, x: Tensor, observed: Tensor) -> None:
         size = min(self.batch_size, len(x))
-        taken = 0
+        rounds, taken = Rounds(game, x, observed, size), 0
         with progress_bar("Training MisGAN", self.epochs, show=self.progress) as report:
             for epoch in range(1, self.epochs + 1):
                 order = torch.randperm(len(x), generator=game.source, device=x.device)
-                loss = torch.zeros((), device=x.device)
                 # Batches of one size: what is left over comes up in another epoch.
                 batches = order[: len(x) // size * size].split(size)
                 for batch in batches:
-                    loss += game.step_critics(x[batch], observed[batch])
+                    rounds.critics(batch)
                     taken += 1
                     if taken % self.critic_steps == 0:
-                        game.step_generators(x[batch], observed[batch])
+                        rounds.generators(batch)
                 # The one time in an epoch that the device is waited for.
-                mean = float(loss) / len(batches)
+                mean = float(rounds.loss) / len(batches)
+                rounds.loss.zero_()
                 if not math.isfinite(mean):
                     raise TrainingError(
                         f"the critics' loss is NaN or infinite in epoch {epoch}: lower "

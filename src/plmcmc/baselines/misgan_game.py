@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Generator, Tensor
 
+from plmcmc.baselines.abreast import Abreast
 from plmcmc.baselines.misgan_networks import Players
 from plmcmc.baselines.wasserstein import critic_loss
 from plmcmc.training.optimizers import optimizer_of
@@ -43,6 +46,7 @@ class Game:
         theirs, options = list(players.critics.parameters()), {"betas": MOMENTS}
         self.generators = optimizer_of("adam", self.weights, learning_rate, **options)
         self.critics = optimizer_of("adam", theirs, learning_rate, **options)
+        self._abreast = Abreast(len(players.critics), source.device)
 
     def step_critics(self, x: Tensor, observed: Tensor) -> Tensor:
         """Step all critics once, and return the sum of their losses before."""
@@ -58,9 +62,11 @@ class Game:
                 (images, imputed),
             ]
         self.critics.zero_grad()
-        loss = torch.zeros((), device=x.device)
-        for critic, (real, fake) in zip(self.players.critics, pairs, strict=True):
-            loss = loss + critic_loss(critic, real, fake, self.penalty, self.source)
+        losses = self._abreast(
+            partial(critic_loss, critic, real, fake, self.penalty, self.source)
+            for critic, (real, fake) in zip(self.players.critics, pairs, strict=True)
+        )
+        loss = sum(losses, torch.zeros((), device=x.device))
         loss.backward()
         self.critics.step()
         return loss.detach()
@@ -71,6 +77,11 @@ class Game:
         for weight, slope in zip(self.weights, slopes, strict=True):
             weight.grad = slope
         self.generators.step()
+
+    def renew(self, state: Tensor) -> None:
+        """Draw from a new generator, which goes on from this state: the old one is spoilt."""
+        self.source = Generator(self.source.device)
+        self.source.set_state(state)
 
     def generators_loss(self, x: Tensor, observed: Tensor) -> Tensor:
         """Return a number whose slopes are, for each generator, those of its own loss.
