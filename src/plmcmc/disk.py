@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -146,13 +146,17 @@ def in_words(error: OSError, path: object, *, reading: bool = False) -> str:
 
 
 @contextmanager
-def locked(file: Path) -> Iterator[None]:
+def locked(file: Path, *, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Let one process at a time hold a file, and work in its directory.
 
     The lock of a process that was killed is gone with it.
 
+    Args:
+        file: to hold; made if it is not there.
+        waiting: wait until another process lets go of it, and call this first.
+
     Raises:
-        FileExistsError: if another process holds it.
+        FileExistsError: if another process holds it, and nobody wants to wait.
     """
     try:
         import fcntl
@@ -163,9 +167,13 @@ def locked(file: Path) -> Iterator[None]:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FileExistsError(
-                f"{file.parent} is in use by another process: wait for it, or choose another output"
-            ) from None
+            if waiting is None:
+                raise FileExistsError(
+                    f"{file.parent} is in use by another process: wait for it, or choose another "
+                    f"output"
+                ) from None
+            waiting()
+            fcntl.flock(held, fcntl.LOCK_EX)
         yield
 
 

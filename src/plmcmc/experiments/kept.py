@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plmcmc.disk import write
+from plmcmc.disk import locked, write
 from plmcmc.experiments.study import Place
 
 if TYPE_CHECKING:
@@ -30,6 +32,21 @@ def shared_path(place: Place, kind: str, *known: Any) -> Path:
     place.shared.mkdir(parents=True, exist_ok=True)
     words = json.dumps([_told(own) for own in known])
     return place.shared / f"{kind}-{sha256(words.encode()).hexdigest()[:12]}"
+
+
+@contextmanager
+def made_once(path: Path) -> Iterator[bool]:
+    """Let one process at a time make what is kept at a path; yield whether it is still to be made.
+
+    Others wait, and find it there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def say() -> None:
+        print(f"Waiting for another process that makes {path}", file=sys.stderr)
+
+    with locked(path.with_name(f".{path.name}.lock"), waiting=say):
+        yield not path.exists()
 
 
 def _told(own: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from plmcmc.experiments.kept import shared_path
+from plmcmc.experiments.kept import made_once, shared_path
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
 from plmcmc.flows import Preprocessed, load, save
@@ -39,9 +39,11 @@ class FlowOfDigits:
         One that is there already is read; training that was stopped goes on.
         """
         path = shared_path(place, "digits", asdict(self), seed, digits)
-        if not path.exists():
-            save(self._fit(digits, place, seed, path.with_suffix(".checkpoint")), path)
-        path.with_suffix(".checkpoint").unlink(missing_ok=True)
+        checkpoint = path.with_suffix(".checkpoint")
+        with made_once(path) as wanted:
+            if wanted:
+                save(self._fit(digits, place, seed, checkpoint), path)
+            checkpoint.unlink(missing_ok=True)
         flow: Any = load(path)
         return flow.to(place.device).eval()
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plmcmc.experiments.kept import read_arrays, shared_path, write_arrays
+from plmcmc.experiments.kept import made_once, read_arrays, shared_path, write_arrays
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
 from plmcmc.flows import Preprocessed, load, save
@@ -85,19 +85,20 @@ class FlowOfHoledDigits:
         """
         path = shared_path(place, "holed-digits", asdict(self), seed, digits, observed)
         history, checkpoint = path.with_suffix(".npz"), path.with_suffix(".checkpoint")
-        if not path.exists():
-            fitted = self._fit(digits, observed, place, seed, checkpoint)
-            # What the flow itself does not hold; the flow comes after.
-            write_arrays(
-                history,
-                {
-                    "completed": fitted.completed[0],
-                    "acceptance": np.array(fitted.acceptance),
-                    "losses": np.array(fitted.losses),
-                },
-            )
-            save(fitted.flow.cpu(), path)
-        checkpoint.unlink(missing_ok=True)
+        with made_once(path) as wanted:
+            if wanted:
+                fitted = self._fit(digits, observed, place, seed, checkpoint)
+                # What the flow itself does not hold; the flow comes after.
+                write_arrays(
+                    history,
+                    {
+                        "completed": fitted.completed[0],
+                        "acceptance": np.array(fitted.acceptance),
+                        "losses": np.array(fitted.losses),
+                    },
+                )
+                save(fitted.flow.cpu(), path)
+            checkpoint.unlink(missing_ok=True)
         flow: Any = load(path)
         return Trained(flow.to(place.device).eval(), **read_arrays(history))
 

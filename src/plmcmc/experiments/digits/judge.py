@@ -16,7 +16,7 @@ from safetensors.torch import save as packed
 
 from plmcmc.baselines import LeNet, fit_lenet, lenet_accuracy, lenet_features
 from plmcmc.disk import write
-from plmcmc.experiments.kept import shared_path
+from plmcmc.experiments.kept import made_once, shared_path
 from plmcmc.experiments.sources import Digits, Pixels, enlarged
 from plmcmc.experiments.study import Place
 from plmcmc.statistics import (
@@ -65,16 +65,17 @@ class Judge:
 def _classifier(digits: Digits, epochs: int, place: Place) -> LeNet:
     path = shared_path(place, "lenet", epochs, digits.train, digits.train_labels)
     path = path.with_suffix(".safetensors")
-    if not path.exists():
-        network = fit_lenet(
-            _large(digits.train),
-            digits.train_labels,
-            epochs=epochs,
-            random_state=0,
-            device=place.device,
-            progress=place.progress,
-        )
-        write(path, packed({key: own.cpu() for key, own in network.state_dict().items()}))
+    with made_once(path) as wanted:
+        if wanted:
+            network = fit_lenet(
+                _large(digits.train),
+                digits.train_labels,
+                epochs=epochs,
+                random_state=0,
+                device=place.device,
+                progress=place.progress,
+            )
+            write(path, packed({key: own.cpu() for key, own in network.state_dict().items()}))
     network = LeNet()
     network.load_state_dict(load_file(path))
     return network.to(torch.device(place.device)).eval().requires_grad_(False)

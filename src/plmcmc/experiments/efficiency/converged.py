@@ -10,7 +10,7 @@ import numpy as np
 
 from plmcmc.chains import fingerprint
 from plmcmc.experiments.digits.masked import Case, Numbers
-from plmcmc.experiments.kept import read_arrays, shared_path, write_arrays
+from plmcmc.experiments.kept import made_once, read_arrays, shared_path, write_arrays
 from plmcmc.experiments.study import Place
 from plmcmc.flows import home
 from plmcmc.posterior import condition
@@ -67,8 +67,9 @@ class Converged:
         """Return the mean; one that is there already, from any study, is read."""
         flow = fingerprint(*case.flow.state_dict().values())
         path = shared_path(place, "converged", flow, asdict(self), case.row).with_suffix(".npz")
-        if not path.exists():
-            write_arrays(path, self._sampled(case, place)._asdict())
+        with made_once(path) as wanted:
+            if wanted:
+                write_arrays(path, self._sampled(case, place)._asdict())
         return Truth(**read_arrays(path))
 
     def _sampled(self, case: Case, place: Place) -> Truth:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from plmcmc.data import DataError
+from plmcmc.experiments.kept import made_once
 from plmcmc.experiments.sources import embedded_photographs
 from plmcmc.experiments.study import Place
 from plmcmc.flows import ChannelsFirst, Dequantise, Glow, Preprocessed, Whiten, load, save
@@ -56,9 +57,9 @@ def _fits(flow: Any) -> bool:
 def tiny(place: Place) -> Preprocessed:
     """Return a small Glow of patches of photographs, trained within seconds and kept."""
     path = place.shared / TINY
-    if not path.exists():
-        place.shared.mkdir(parents=True, exist_ok=True)
-        save(_fit(), path)
+    with made_once(path) as wanted:
+        if wanted:
+            save(_fit(), path)
     flow: Any = load(path)
     return flow.to(place.device).eval()
 

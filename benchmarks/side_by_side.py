@@ -1,0 +1,138 @@
+"""Parts of experiments side by side on one machine, and their numbers together.
+
+    python benchmarks/side_by_side.py -o OUT --scale full --data DIR --device cuda --seconds 570 \\
+        "table1:I.M. 0.6, training 0, PL-MCMC" "table1:P.M. 0.6, training 0, PL-MCMC" \\
+        "efficiency-auxiliary:converged mean + efficiency-auxiliary + efficiency-perturbation"
+
+Each argument is a process: an experiment, or some one after another, each with what `--only` would
+be told. A GPU whose one process leaves it idle does more for several (start its MPS daemon first).
+Trained flows are shared in OUT/shared. Whatever is finished is merged into OUT/NAME-SCALE, whose
+reports are written at the end; after `--seconds` those that still run are stopped, and the same
+command goes on with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from hashlib import sha256
+from pathlib import Path
+
+LINES, ARRAYS, SHARED = "numbers.jsonl", "arrays", "shared"
+
+
+def main() -> None:
+    arguments = _arguments()
+    shared = arguments.output / SHARED
+    shared.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    running = {work: _started(work, arguments) for work in arguments.works}
+    while any(own.poll() is None for own in running.values()):
+        if time.monotonic() - began > arguments.seconds:
+            for own in running.values():
+                if own.poll() is None:
+                    # With what it has started.
+                    os.killpg(own.pid, signal.SIGTERM)
+            break
+        time.sleep(1)
+    for work, own in running.items():
+        said = "done" if own.wait() == 0 else f"stopped or failed ({own.returncode})"
+        print(f"{work}: {said}; {_last_line(_home(work, arguments) / 'log')}")
+    for name in sorted({name for work in arguments.works for name, _ in _steps(work)}):
+        _merge(name, arguments)
+
+
+def _started(work: str, arguments: argparse.Namespace) -> subprocess.Popen[bytes]:
+    """Start one process, which goes through its steps."""
+    home = _home(work, arguments)
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / SHARED).exists():
+        (home / SHARED).symlink_to((arguments.output / SHARED).resolve())
+    commands = [_command(name, only, home, arguments) for name, only in _steps(work)]
+    # One after the other, in a process of its own.
+    code = "import subprocess, sys, json\nfor c in json.loads(sys.argv[1]):\n"
+    code += "    subprocess.run(c, check=True)"
+    with (home / "log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-c", code, json.dumps(commands)],
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            process_group=0,
+        )
+
+
+def _command(name: str, only: str, home: Path, arguments: argparse.Namespace) -> list[str]:
+    command = [sys.executable, "-m", "plmcmc", "reproduce", name, "-o", str(home)]
+    command += ["--scale", arguments.scale, "--device", arguments.device]
+    command += ["--data", str(arguments.data)] if arguments.data is not None else []
+    return command + (["--only", only] if only else [])
+
+
+def _steps(work: str) -> list[tuple[str, str]]:
+    """Return experiments, and what of each."""
+    named = (step.strip().partition(":") for step in work.split(" + "))
+    return [(name, only) for name, _, only in named]
+
+
+def _home(work: str, arguments: argparse.Namespace) -> Path:
+    return arguments.output / "processes" / sha256(work.encode()).hexdigest()[:12]
+
+
+def _merge(name: str, arguments: argparse.Namespace) -> None:
+    """Take over lines and arrays of parts that are not there yet, and report."""
+    kind = f"{name}-{arguments.scale}"
+    whole = arguments.output / kind
+    (whole / ARRAYS).mkdir(parents=True, exist_ok=True)
+    lines = _lines(whole / LINES)
+    for own in sorted((arguments.output / "processes").glob(f"*/{kind}")):
+        for array in (own / ARRAYS).glob("*.npz"):
+            shutil.copy2(array, whole / ARRAYS / array.name)
+        lines |= {key: line for key, line in _lines(own / LINES).items() if key not in lines}
+    parts = [key for key in lines if key.startswith("part ")]
+    if parts:
+        (whole / LINES).write_text("".join(f"{line}\n" for line in lines.values()))
+        # Of a part that is done: it is not run again.
+        only = parts[0].removeprefix("part ")
+        subprocess.run(_command(name, only, arguments.output, arguments), check=True)
+    print(f"{kind}: {len(parts)} parts")
+
+
+def _lines(path: Path) -> dict[str, str]:
+    """Return whole lines by what they are of, settings first."""
+    found = {}
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            own = json.loads(line)
+        except ValueError:
+            # Whoever was stopped while writing it will write it again.
+            continue
+        kind = next(iter(own))
+        found[kind if kind == "settings" else f"{kind} {own[kind]}"] = line
+    return found
+
+
+def _last_line(path: Path) -> str:
+    lines = [line for line in path.read_text().splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("works", nargs="+", metavar="NAME[:ONLY][ + NAME[:ONLY]]...")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--scale", default="full")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
