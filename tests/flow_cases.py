@@ -14,6 +14,7 @@ from plmcmc.flows import (
     Dequantise,
     Flatten,
     Flow,
+    GaussianMixture,
     Glow,
     Linear,
     Logit,
@@ -52,6 +53,12 @@ def glow(shape: tuple[int, int, int], **options) -> Glow:
     return Glow(shape, steps=2, width=4, random_state=0, **options)
 
 
+def mixture(features: int, members: int = 1) -> GaussianMixture:
+    flow = GaussianMixture(features, members=members, components=3)
+    flow.mean.normal_(generator=torch.Generator().manual_seed(0))
+    return flow
+
+
 def whiten(*shape: int, mean: float = 10.0) -> Whiten:
     count = torch.arange(1.0, 1 + torch.Size(shape).numel()).reshape(shape)
     return Whiten(mean * count, 0.5 * count.sqrt())
@@ -83,6 +90,8 @@ _BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "tabular, odd": lambda: TabularFlow(5, width=8, couplings=2, random_state=0),
     "tabular, one column": lambda: TabularFlow(1, width=8, random_state=0),
     "tabular, members": lambda: TabularFlow(4, members=2, width=8, random_state=0),
+    "mixture": lambda: mixture(3),
+    "mixture, members": lambda: mixture(2, members=2),
     "glow": lambda: glow((1, 4, 4), levels=2),
     "glow, additive": lambda: glow((3, 2, 4), levels=1, coupling="additive"),
     "glow, images as files have them": lambda: Preprocessed(

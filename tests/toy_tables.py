@@ -8,6 +8,7 @@ from plmcmc.training.table_training import TableTraining
 
 TINY = Effort(
     members=2,
+    mixtures=0,
     couplings=2,
     width=8,
     training=TableTraining(updates=20, batch=32),
@@ -18,6 +19,7 @@ TINY = Effort(
 # For what does not depend on how good a model is.
 LEAST = Effort(
     members=1,
+    mixtures=0,
     couplings=2,
     width=4,
     training=TableTraining(updates=2, batch=32),

@@ -11,6 +11,7 @@ from plmcmc.training.table_training import TableTraining
 from toy_tables import TINY, mixed, with_holes
 
 EFFORT = Effort(
+    mixtures=0,
     members=2,
     couplings=2,
     width=16,
@@ -59,7 +60,7 @@ def test_chains_that_crawl_are_told_of(gaussian, monkeypatch):
     imputer, x = gaussian
     crawl = Turns((0.999,))
     monkeypatch.setattr(
-        sampling, "table_moves", lambda target, steps: Metropolis(target, crawl, gradient=True)
+        sampling, "table_moves", lambda target, steps, **_: Metropolis(target, crawl, gradient=True)
     )
     found = imputer.diagnose(x)
     assert (found.converged < 0.6).all()

@@ -12,9 +12,7 @@ ROWS, CHAINS, MEMBERS, SCORES, STATES = 6, 2, 3, 4, 30
 
 def found_of(draws, free):
     """Run `(states, rows, chains, members, scores)` through the running sums."""
-    model = SimpleNamespace(
-        flow=SimpleNamespace(members=MEMBERS), schema=SimpleNamespace(width=SCORES)
-    )
+    model = SimpleNamespace(members=MEMBERS, schema=SimpleNamespace(width=SCORES))
     found = Convergence(model, ROWS, len(draws))
     halves = found.of(slice(0, ROWS), free)
     for state, scores in enumerate(draws):

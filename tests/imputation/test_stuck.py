@@ -50,9 +50,9 @@ def held(monkeypatch):
     """Hold the first chain of the row that is `HELD` of the table."""
     moves = sampling.table_moves
 
-    def holding(target, steps):
+    def holding(target, steps, **options):
         places = 4 if hold["many"] else 2
-        return Holding(moves(target, steps), (HELD // 2,), places)
+        return Holding(moves(target, steps, **options), (HELD // 2,), places)
 
     hold = {"many": False}
     monkeypatch.setattr(sampling, "table_moves", holding)
@@ -116,7 +116,11 @@ def test_a_model_whose_weights_are_lost(imputer, tmp_path):
 
 def test_a_diagnosis(imputer, monkeypatch):
     moves = sampling.table_moves
-    monkeypatch.setattr(sampling, "table_moves", lambda *given: Holding(moves(*given), (HELD,), 2))
+    monkeypatch.setattr(
+        sampling,
+        "table_moves",
+        lambda *given, **options: Holding(moves(*given, **options), (HELD,), 2),
+    )
     assert "in 1 rows a chain never moved" in imputer.diagnose(table()).verdict
 
 

@@ -102,11 +102,12 @@ def test_it_learns_a_bend_that_a_gaussian_cannot_and_knows_how_sure_it_is():
     truth = bent()
     table, holes = hidden(truth)
     work = TableTraining(updates=400)
-    effort = Effort(members=2, couplings=4, width=32, training=work, burn_in=10, states=40)
+    size = {"members": 2, "mixtures": 0, "couplings": 4, "width": 32}
+    effort = Effort(**size, training=work, burn_in=10, states=40)
     mean, low, high = filled(table, effort)
-    still = Effort(
-        members=1, couplings=2, width=2, training=TableTraining(updates=1), burn_in=10, states=40
-    )
+    once = TableTraining(updates=1)
+    size = {"members": 1, "mixtures": 0, "couplings": 2, "width": 2}
+    still = Effort(**size, training=once, burn_in=10, states=40)
     gaussian, _, _ = filled(table, still)
     ours, theirs = (nmse(truth, np.where(holes, m, truth), holes) for m in (mean, gaussian))
     assert ours < 0.75 * theirs

@@ -94,6 +94,12 @@ def test_a_gain_of_a_standard_error_is_sure():
 def test_noise_is_not_learned():
     """Independent columns: nothing beyond the Gaussian is there, and nothing is found."""
     table = holed(rows=120, columns=6)
-    effort = Effort(members=2, couplings=4, width=32, training=TableTraining(updates=600, batch=64))
+    effort = Effort(
+        members=2,
+        mixtures=0,
+        couplings=4,
+        width=32,
+        training=TableTraining(updates=600, batch=64),
+    )
     model = fit_table(schema_of(table), table, effort, 0, progress=False)
     assert not any(network.weights[-1].any() for network in model.flow.networks)

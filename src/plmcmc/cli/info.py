@@ -12,6 +12,7 @@ from plmcmc.cli.printable import named, one_line
 from plmcmc.cli.say import say
 from plmcmc.data.schema import Column, Levels
 from plmcmc.imputation import EFFORTS, FlowImputer
+from plmcmc.imputation.model import TableModel
 
 MOST_LEVELS = 10
 
@@ -32,9 +33,18 @@ def info(path: str) -> None:
     effort = imputer.effort_
     asked = next((name for name, known in EFFORTS.items() if known == effort), "custom")
     say(
-        f"rows learned from: {imputer.rows_}\neffort: {asked}\nmembers: {effort.members}\n"
+        f"rows learned from: {imputer.rows_}\neffort: {asked}\n"
+        f"members: {effort.members} flows{_mixtures(imputer.model_)}\n"
         f"seed: {imputer.seed_}\nstatistic: {imputer.statistic}"
     )
+
+
+def _mixtures(model: TableModel) -> str:
+    """Return of what else an ensemble is."""
+    own = model.mixture
+    if own is None:
+        return ""
+    return f", {own.members} mixtures of {own.components} Gaussians"
 
 
 def _listed(levels: Sequence[object]) -> str:

@@ -1,6 +1,7 @@
 """In: data or latents. Out: latents or data, with log-determinants."""
 
 from plmcmc.flows.arithmetic import full_precision, while_sampling
+from plmcmc.flows.beside import Beside
 from plmcmc.flows.captured import Captured, record, rehearse, replayed
 from plmcmc.flows.compiled import Compiled
 from plmcmc.flows.contract import BrokenFlow, check_flow
@@ -9,6 +10,7 @@ from plmcmc.flows.glow import Absolute, Glow
 from plmcmc.flows.kept import constant_weights
 from plmcmc.flows.linear import Linear
 from plmcmc.flows.lowered import lowered
+from plmcmc.flows.mixture import GaussianMixture
 from plmcmc.flows.nice import NICE
 from plmcmc.flows.preprocessing import (
     ChannelsFirst,
@@ -29,6 +31,7 @@ from plmcmc.flows.tilted import Tilted
 __all__ = [
     "NICE",
     "Absolute",
+    "Beside",
     "BrokenFlow",
     "Captured",
     "ChannelsFirst",
@@ -38,6 +41,7 @@ __all__ = [
     "FileError",
     "Flatten",
     "Flow",
+    "GaussianMixture",
     "Glow",
     "Linear",
     "Logit",

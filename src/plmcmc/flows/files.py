@@ -14,6 +14,7 @@ from plmcmc.flows.base import seeded
 from plmcmc.flows.glow import Glow
 from plmcmc.flows.linear import Linear
 from plmcmc.flows.lowered import is_lowered
+from plmcmc.flows.mixture import GaussianMixture
 from plmcmc.flows.nice import NICE
 from plmcmc.flows.preprocessing import (
     ChannelsFirst,
@@ -40,7 +41,7 @@ from plmcmc.flows.tabular import TabularFlow
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 FORMAT = "plmcmc-flow"
 VERSION = 2
-FLOWS = {kind.name: kind for kind in (Linear, NICE, RealNVP, Glow, TabularFlow)}
+FLOWS = {kind.name: kind for kind in (Linear, NICE, RealNVP, Glow, TabularFlow, GaussianMixture)}
 STEPS = {kind.name: kind for kind in (Whiten, Logit, Dequantise, Flatten, ChannelsFirst)}
 _COUPLED = {"features": int, "latent": str, "couplings": int, "depth": int, "width": int}
 ARGUMENTS: dict[str, dict[str, type]] = {
@@ -48,6 +49,7 @@ ARGUMENTS: dict[str, dict[str, type]] = {
     NICE.name: _COUPLED | {"activation": str},
     RealNVP.name: _COUPLED | {"activation": str, "bound": float},
     TabularFlow.name: _COUPLED | {"members": int},
+    GaussianMixture.name: {"features": int, "members": int, "components": int},
     Glow.name: {
         "shape": list,
         "levels": int,

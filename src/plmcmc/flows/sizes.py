@@ -52,6 +52,10 @@ def _tabular(features: int, members: int, couplings: int, depth: int, width: int
     return members * (couplings // 2 * (pair + features) + features * (features + 2))
 
 
+def _mixture(features: int, members: int, components: int) -> int:
+    return members * components * (1 + features * (features + 1))
+
+
 def _glow(shape: list[int], levels: int, steps: int, width: int, coupling: str, **_: Any) -> int:
     if levels > MOST_LEVELS:
         raise ValueError(f"levels: expected {MOST_LEVELS} at most; got {levels}")
@@ -86,5 +90,6 @@ _NUMBERS: dict[str, Callable[..., int]] = {
     "nice": _nice,
     "realnvp": _realnvp,
     "tabular": _tabular,
+    "mixture": _mixture,
     "glow": _glow,
 }

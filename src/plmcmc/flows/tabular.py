@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
+from plmcmc.flows.products import product
 
 
 class _Networks(nn.Module):
@@ -30,7 +31,7 @@ class _Networks(nn.Module):
         """Return shifts and log-scales `(members, out, rows)` from `(members, in, rows)`."""
         last = len(self.weights) - 1
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.baddbmm(bias, weight, x)
+            x = product(weight, x, bias)
             x = silu(x) if number < last else x
         shift, raw = x.chunk(2, 1)
         # Bounded: no layer stretches by more than e^2.
@@ -114,7 +115,7 @@ class TabularFlow(LatentFlow):
             upper = upper * log_scale.exp() + shift
             log_scales.append(log_scale)
             y = _picked(torch.cat([upper, lower], 1), back)
-        z = torch.bmm(self._triangular(), y - self.mean)
+        z = product(self._triangular(), y - self.mean)
         return self._by_row(z), self._log_det(log_scales)
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:

@@ -42,7 +42,7 @@ class Convergence:
     """
 
     def __init__(self, model: TableModel, rows: int, states: int) -> None:
-        self.members, self.states = model.flow.members, states
+        self.members, self.states = model.members, states
         shape = (self.members, rows if self.checked else 0, model.schema.width)
         self.rhat = np.full(shape, np.nan, np.float32)
         self.stuck, self.numbers = np.zeros(rows, dtype=bool), np.arange(rows)

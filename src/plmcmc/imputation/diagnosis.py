@@ -112,7 +112,7 @@ def diagnosed(
         holes=missing.mean(0),
         rhat=np.array([_median(worst[:, missing[:, j], j]) for j in columns]),
         converged=np.array([_share(worst[:, missing[:, j], j] < LIMIT) for j in columns]),
-        ess=np.array([_ess(drawn[..., j][:, missing[:, j]], effort) for j in columns]),
+        ess=np.array([_ess(drawn[..., j][:, missing[:, j]], model.members) for j in columns]),
         coverage=np.array(
             [_right(again[..., j], table[:, j], hidden[:, j], layout.voted.get(j)) for j in columns]
         ),
@@ -127,7 +127,7 @@ def diagnosed(
 
 def _drawn(model: TableModel, table: Array, effort: Effort, seed: int) -> tuple[Array, Convergence]:
     """Return `(states, rows, places, columns)`, and how chains converged."""
-    places, states = effort.chains * model.flow.members, max(LEAST_STATES, effort.states)
+    places, states = effort.chains * model.members, max(LEAST_STATES, effort.states)
     found = np.empty((states, len(table), places, table.shape[1]))
 
     def watch(shown: Shown) -> None:
@@ -146,15 +146,14 @@ def _by_column(model: TableModel, rhat: Array) -> Array:
     return np.stack([part.max(2) if part.shape[2] else alone for part in parts], 2)
 
 
-def _ess(drawn: Array, effort: Effort) -> float:
+def _ess(drawn: Array, members: int) -> float:
     """Return the median effective number of draws of entries, members added up."""
     states, entries, _ = drawn.shape
     if not entries:
         return float("nan")
-    by_member = drawn.reshape(states, entries, effort.chains, effort.members)
+    by_member = drawn.reshape(states, entries, -1, members)
     found = sum(
-        statistics.ess(by_member[..., member].transpose(2, 0, 1))
-        for member in range(effort.members)
+        statistics.ess(by_member[..., member].transpose(2, 0, 1)) for member in range(members)
     )
     return _median(np.asarray(found))
 

@@ -89,7 +89,7 @@ class Drawing:
 
         Members take turns.
         """
-        members = self.effort.members
+        members = self.model.members
         places = members * -(-draws // members)
         flow = self.model.uncertain(places)
 
@@ -142,7 +142,7 @@ class Drawing:
 
     @property
     def _places(self) -> int:
-        return self.effort.chains * self.effort.members
+        return self.effort.chains * self.model.members
 
     def _walk(self, places: int, states: int, **options: Any) -> Walk:
         return Walk(self.model, places, self.effort.burn_in, states, seed=self.seed, **options)

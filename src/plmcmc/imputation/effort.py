@@ -13,6 +13,7 @@ class Effort:
 
     Args:
         members: flows in the ensemble.
+        mixtures: mixtures of Gaussians that join them, where they find hidden values as well.
         couplings: layers of each.
         width: of their networks.
         training: how they are trained.
@@ -22,6 +23,7 @@ class Effort:
     """
 
     members: int = 4
+    mixtures: int = 8
     couplings: int = 6
     width: int = 64
     training: TableTraining = field(default=TableTraining())
@@ -33,6 +35,7 @@ class Effort:
 EFFORTS = {
     "fast": Effort(
         members=2,
+        mixtures=4,
         couplings=4,
         width=48,
         training=TableTraining(updates=500),
@@ -43,6 +46,7 @@ EFFORTS = {
     "default": Effort(),
     "thorough": Effort(
         members=8,
+        mixtures=16,
         couplings=12,
         training=TableTraining(updates=3000),
         burn_in=60,

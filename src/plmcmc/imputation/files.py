@@ -14,7 +14,7 @@ from torch import Tensor
 
 from plmcmc.data import Marginal, Schema
 from plmcmc.data.schema import KINDS, Column, Levels, Numbers
-from plmcmc.flows import TabularFlow
+from plmcmc.flows import GaussianMixture, TabularFlow
 from plmcmc.flows.base import check_order
 from plmcmc.flows.files import describe, rebuild
 from plmcmc.flows.stored import (
@@ -39,19 +39,19 @@ FORMAT = "plmcmc-imputer"
 # Of each thing that an effort counts.
 MOST = 10**6
 # Trajectories for each row: a file that asks for more would have whoever loads it wait for days.
-# The largest effort that has a name takes 5,760.
-MOST_TRAJECTORIES = 10**6
+# The largest effort that has a name takes 17,280.
+MOST_TRAJECTORIES = 2 * 10**6
 # No mean of normal scores, nor a deviation of them, is near this.
 FARTHEST = 1e3
 # Points at which a flow is tried, and what may not come of them.
 PROBES, OVERFLOW = 7, 1e12
 # What a drawing needs one of.
 _SOME = ("members", "chains", "states")
-VERSION = 2
+VERSION = 3
 _PLAIN = (str, bool, int, float)
-_FLOW = "flow."
+_FLOW, _MIXTURE = "flow.", "mixture."
 _FIELDS = ("format", "version", "sha256", "weights", "statistic", "effort", "seed", "rows")
-_FIELDS += ("columns", "named", "flow")
+_FIELDS += ("columns", "named", "flow", "mixture")
 
 
 def save_imputer(imputer: Any, path: str | Path, *, overwrite: bool) -> Path:
@@ -69,8 +69,12 @@ def save_imputer(imputer: Any, path: str | Path, *, overwrite: bool) -> Path:
         "columns": _columns(imputer.layout_),
         "named": hasattr(imputer, "feature_names_in_"),
         "flow": describe(model.flow),
+        "mixture": None if model.mixture is None else describe(model.mixture),
     }
     tensors = {f"{_FLOW}{name}": tensor for name, tensor in model.flow.state_dict().items()}
+    if model.mixture is not None:
+        own = model.mixture.state_dict()
+        tensors |= {f"{_MIXTURE}{name}": tensor for name, tensor in own.items()}
     for name in ("gaussian", "others"):
         mean, covariance = getattr(model, name)
         tensors |= {f"{name}.mean": mean, f"{name}.covariance": covariance}
@@ -98,7 +102,7 @@ def load_imputer(kind: type, path: str | Path, device: str) -> Any:
         imputer.n_features_in_ = len(imputer.layout_.names)
         if described.take("named", bool):
             imputer.feature_names_in_ = np.array(imputer.layout_.names, dtype=object)
-    imputer.model_ = imputer.model_._replace(flow=imputer.model_.flow.to(where))
+    imputer.model_ = imputer.model_.to(where)
     imputer.convergence_ = no_chains(imputer.model_)
     return imputer
 
@@ -138,11 +142,12 @@ def _effort(described: Fields) -> Effort:
 
 def _check_walk(effort: Effort, where: str) -> None:
     """Refuse to draw for ever: each number may be small enough, and all of them together not."""
-    found = effort.members * effort.chains * (effort.burn_in + effort.states)
+    members = effort.members + effort.mixtures
+    found = members * effort.chains * (effort.burn_in + effort.states)
     if found > MOST_TRAJECTORIES:
         raise ValueError(
-            f"{where}: expected members x chains x (burn_in + states) of {MOST_TRAJECTORIES} at "
-            f"most; got {found}: ask for fewer states"
+            f"{where}: expected (members + mixtures) x chains x (burn_in + states) of "
+            f"{MOST_TRAJECTORIES} at most; got {found}: ask for fewer states"
         )
 
 
@@ -217,18 +222,30 @@ def _model(described: Fields, layout: Layout, tensors: _Tensors) -> TableModel:
     width = schema.width
     gaussian = _gaussian("gaussian", (width,), tensors)
     others = _gaussian("others", (None, width), tensors)
-    flow = described.inside("flow")
-    flow.take("name", str, (TabularFlow.name,))
-    if flow.inside("config").count("features") != width:
-        raise ValueError(f"{flow.where}.config.features: expected {width}, as columns have scores")
-    built = rebuild(flow, torch.float32, tensors.under(_FLOW), _FLOW)
-    members = described.inside("effort").count("members")
-    if built.members != members:
-        raise ValueError(f"{flow.where}.config.members: expected {members}, as effort.members is")
-    _check_bounded(built)
+    flow = _flow(described, "flow", TabularFlow, "members", width, tensors)
+    _check_bounded(flow)
+    mixture = None
+    if described.has("mixture"):
+        mixture = _flow(described, "mixture", GaussianMixture, "mixtures", width, tensors)
+        _check_mixture(mixture)
     if tensors.left:
         raise ValueError(f"{WEIGHTS}: {shown(next(iter(tensors.left)))} belongs to nothing")
-    return TableModel(schema, gaussian, others, built)
+    return TableModel(schema, gaussian, others, flow, mixture)
+
+
+def _flow(
+    described: Fields, name: str, kind: Any, counted: str, width: int, tensors: _Tensors
+) -> Any:
+    """Return a flow of scores, with as many members as the effort counts."""
+    own, prefix = described.inside(name), f"{name}."
+    own.take("name", str, (kind.name,))
+    if own.inside("config").count("features") != width:
+        raise ValueError(f"{own.where}.config.features: expected {width}, as columns have scores")
+    built = rebuild(own, torch.float32, tensors.under(prefix), prefix)
+    members = described.inside("effort").count(counted)
+    if built.members != members:
+        raise ValueError(f"{own.where}.config.members: expected {members}, as effort.{counted} is")
+    return built
 
 
 def _gaussian(name: str, shape: tuple[int | None, ...], tensors: _Tensors) -> Gaussian:
@@ -246,6 +263,16 @@ def _gaussian(name: str, shape: tuple[int | None, ...], tensors: _Tensors) -> Ga
             f"{WEIGHTS}, {name}.covariance: expected a positive definite, symmetric matrix"
         )
     return Gaussian(mean, covariance)
+
+
+def _check_mixture(mixture: GaussianMixture) -> None:
+    """Refuse Gaussians that no scores have: of no width, of hardly any, or far away."""
+    inward = mixture.inward.tril()
+    widths = inward.diagonal(dim1=-2, dim2=-1)
+    sane = (widths > 1 / FARTHEST) & (widths < FARTHEST)
+    near = (mixture.mean.abs() < FARTHEST).all() & (mixture.log_weight.abs() < FARTHEST).all()
+    if not bool(sane.all() & near & (inward.abs() < FARTHEST**2).all()):
+        raise ValueError(f"{WEIGHTS}, mixture: expected mixtures of normal scores")
 
 
 @torch.no_grad()

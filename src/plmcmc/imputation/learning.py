@@ -1,4 +1,4 @@
-"""A table's model from the table itself: a Gaussian, then a flow that starts from it."""
+"""A table's model from the table itself: a Gaussian, mixtures, and a flow that starts from it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.model import TableModel
 from plmcmc.rng import Streams, generator
 from plmcmc.threads import one_thread
-from plmcmc.training.copula import copula
+from plmcmc.training.copula import Copula, copula
 from plmcmc.training.gaussian import Gaussian, expectation_maximisation
+from plmcmc.training.mixtures import components_for, fit_mixtures, hidden_scores
+from plmcmc.training.references import References
 from plmcmc.training.ridge import chosen_ridge
 from plmcmc.training.tabular import ALONE, TableEM
 from plmcmc.training.team import Team
@@ -31,6 +33,8 @@ OTHERS, OTHERS_ROWS, OTHERS_TOLERANCE, OTHERS_STEPS = 20, 4000, 1e-3, 10
 OTHERS_PRODUCTS, OTHERS_EACH = 5e11, 4
 # Rounds of training between two checkpoints.
 CHECKPOINT_ROUNDS = 4
+# Mixtures that are tried, and hidden values that it takes to judge them.
+TRIED, LEAST_HIDDEN = 4, 30
 
 
 @one_thread()
@@ -61,7 +65,9 @@ def fit_table(
     hidden, known = Hidden.of(schema, table, seed)
     regions = schema.regions(known)
     ridge = chosen_ridge(schema, regions, hidden)
-    gaussian, others = _gaussians(regions, seed, ridge)
+    found = copula(regions, seed, ridge=ridge)
+    gaussian = found.gaussian
+    others = _others(found, regions, seed, ridge)
     flow = TabularFlow(
         schema.width,
         members=effort.members,
@@ -72,6 +78,7 @@ def fit_table(
     flow.start_at(*gaussian)
     flow.to(device)
     where = flow.mean.device
+    shown = progress if team.leads else False
     training = TableEM(flow, gaussian, regions, effort.training, hidden=hidden, team=team)
     places = len(table) * training.chains * effort.members
     state = training.start(Streams([generator(seed, "start", device=where)], [places]))
@@ -83,7 +90,6 @@ def fit_table(
     }
     for name, description in identity.items():
         team.check_same(name, description)
-    shown = progress if team.leads else False
     with progress_bar("Learning the table", training.rounds, show=shown) as report:
         state = run(
             training,
@@ -98,23 +104,45 @@ def fit_table(
             ),
             stop=training.over,
         )
-    return TableModel(schema, gaussian, others, training.chosen(state).eval())
+    mixture = None
+    if _better_mixed(found, regions, hidden, effort, seed, training.first_scores(state)):
+        # They are cheap, and learn from what was hidden, too.
+        whole = copula(schema.regions(table), seed, ridge=ridge)
+        with progress_bar("Fitting mixtures", effort.mixtures, show=shown) as report:
+            mixture = fit_mixtures(whole, effort.mixtures, seed, report)
+    model = TableModel(schema, gaussian, others, training.chosen(state).eval(), mixture)
+    return model.to(where)
 
 
-def _gaussians(regions: Regions, seed: int, ridge: float) -> tuple[Gaussian, Gaussian]:
-    """Return the Gaussian, and others that rows weighted at random would have led to."""
+def _better_mixed(
+    found: Copula, regions: Regions, hidden: Hidden, effort: Effort, seed: int, scores: Array
+) -> bool:
+    """Whether mixtures find hidden values better than the Gaussian, which has these scores.
+
+    If so they join the flow, even one that is better still: both are better than either.
+    """
+    rows, columns = regions.low.shape
+    if len(hidden.rows) < LEAST_HIDDEN or not effort.mixtures or not components_for(rows, columns):
+        return False
+    some = fit_mixtures(found, min(TRIED, effort.mixtures), seed)
+    references = References(found.gaussian, regions, some.mean)
+    return bool(hidden_scores(some, references, hidden, seed).mean() < scores.mean())
+
+
+def _others(found: Copula, regions: Regions, seed: int, ridge: float) -> Gaussian:
+    """Return Gaussians that rows weighted at random would have led to."""
     rows = len(regions.low)
     width = regions.low.shape[1]
     affordable = int(OTHERS_PRODUCTS / (OTHERS * OTHERS_STEPS * width**3))
     most = min(OTHERS_ROWS, max(affordable, OTHERS_EACH * width))
     some = Regions(*(_some(end, most, seed) for end in regions))
-    gaussian, scores, observed = copula(regions, seed, ridge=ridge)
+    gaussian, scores, observed = found
     own = gaussian
     if len(some.low) < rows:
         own, scores, observed = copula(some, seed, ridge=ridge)
     # Of all rows others would differ by less than of some.
     share = (len(some.low) / rows) ** 0.5
-    rng, found = np.random.default_rng([seed, 2]), []
+    rng, moved_by_chance = np.random.default_rng([seed, 2]), []
     for other in range(OTHERS):
         weights = torch.as_tensor(rng.exponential(size=len(some.low)))
         moved = expectation_maximisation(
@@ -127,8 +155,8 @@ def _gaussians(regions: Regions, seed: int, ridge: float) -> tuple[Gaussian, Gau
             steps=OTHERS_STEPS,
         )
         nearer = Gaussian(*(a.lerp(b, share) for a, b in zip(own, moved, strict=True)))
-        found.append(_carried(gaussian, own, nearer))
-    return gaussian, Gaussian(*(torch.stack(parts) for parts in zip(*found, strict=True)))
+        moved_by_chance.append(_carried(gaussian, own, nearer))
+    return Gaussian(*(torch.stack(parts) for parts in zip(*moved_by_chance, strict=True)))
 
 
 def _carried(gaussian: Gaussian, before: Gaussian, after: Gaussian) -> Gaussian:

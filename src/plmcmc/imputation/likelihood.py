@@ -34,10 +34,10 @@ STEP = 0.4
 def log_likelihood(model: TableModel, table: Array, seed: int) -> Array:
     """Return `log p(what is seen)` of each row: density of continuous values, mass of all others.
 
-    The mixture's, in which every member has the same weight.
+    That of all members together, each with the same weight.
     """
     found = np.empty(len(table))
-    places = WALKERS * model.flow.members
+    places = WALKERS * model.members
 
     def work(blocks: list[Block]) -> None:
         rows = slice(blocks[0].start, blocks[-1].stop)
@@ -45,7 +45,7 @@ def log_likelihood(model: TableModel, table: Array, seed: int) -> Array:
         streams = Streams.of_blocks(seed, "likelihood", blocks, chains=places, device=where)
         reference = model.references(table[rows]).of(torch.arange(rows.stop - rows.start))
         with torch.no_grad():
-            weights = _annealed(TableTarget(model.flow, reference), places, streams)
+            weights = _annealed(TableTarget(model.ensemble, reference), places, streams)
             scores = torch.logsumexp(weights, 1) - math.log(places) + _volume(reference)
         found[rows] = scores.cpu().numpy()
 

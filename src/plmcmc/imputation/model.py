@@ -1,4 +1,4 @@
-"""What is known of a table once it was learned: its columns, a Gaussian, and a flow."""
+"""What is known of a table once it was learned: its columns, a Gaussian, flows and mixtures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from plmcmc.data import Schema
-from plmcmc.flows import Flow, TabularFlow, Tilted
+from plmcmc.flows import Beside, Flow, GaussianMixture, TabularFlow, Tilted
 from plmcmc.training.gaussian import Gaussian
 from plmcmc.training.references import References
 
@@ -24,20 +24,37 @@ class TableModel(NamedTuple):
         gaussian: of the scores.
         others: Gaussians that might as well have been found, `(others, columns)` and so on: fitted
             to rows weighted at random (the Bayesian bootstrap).
-        flow: of the scores, the members side by side.
+        flow: of the scores, its members side by side.
+        mixture: mixtures of Gaussians that are members, too; None if there are none.
     """
 
     schema: Schema
     gaussian: Gaussian
     others: Gaussian
     flow: TabularFlow
+    mixture: GaussianMixture | None = None
+
+    @property
+    def members(self) -> int:
+        """How many members the ensemble has; they take turns among a row's chains."""
+        return self.flow.members + (0 if self.mixture is None else self.mixture.members)
+
+    @property
+    def ensemble(self) -> Flow:
+        """The density of scores, all members side by side."""
+        return self.flow if self.mixture is None else Beside([self.flow, self.mixture])
+
+    def to(self, device: torch.device | str) -> TableModel:
+        """Return the model on a device."""
+        mixture = None if self.mixture is None else self.mixture.to(device)
+        return self._replace(flow=self.flow.to(device), mixture=mixture)
 
     def references(self, table: Array) -> References:
         """Return what is known of a table's rows, and the Gaussian's conditionals of the rest."""
         return References(self.gaussian, self.schema.regions(table), self.flow.mean)
 
     def uncertain(self, places: int) -> Flow:
-        """Return the flow as it might as well have been found, another at each of `places`.
+        """Return the ensemble as it might as well have been found, another at each of `places`.
 
         Each is tilted to the moments of one of the other Gaussians; members take turns, and meet
         another one of them in every round.
@@ -45,6 +62,6 @@ class TableModel(NamedTuple):
         place, others = torch.arange(places), len(self.others.mean)
         pick = (place + place // others) % others
         tilted = Tilted(
-            self.flow, *self.gaussian, self.others.mean[pick], self.others.covariance[pick]
+            self.ensemble, *self.gaussian, self.others.mean[pick], self.others.covariance[pick]
         )
         return tilted.to(self.flow.mean.device)

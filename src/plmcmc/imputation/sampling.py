@@ -16,10 +16,17 @@ from plmcmc.chains import Progress, Schedule, in_silence, run
 from plmcmc.flows import Flow
 from plmcmc.imputation.convergence import Convergence, Halves
 from plmcmc.imputation.model import TableModel
-from plmcmc.kernels import Kernel, State, differentiated, table_moves
+from plmcmc.kernels import (
+    Kernel,
+    MixtureDraws,
+    Proposal,
+    State,
+    differentiated,
+    table_moves,
+)
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.rng import Block, Streams
-from plmcmc.target import TableTarget
+from plmcmc.target import Reference, TableTarget
 
 Array = NDArray[np.float64]
 
@@ -105,8 +112,9 @@ class Walk:
             for purpose in ("start", "steps")
         )
         reference = self.model.references(table).of(torch.arange(len(table)))
-        target = TableTarget(self.flow or self.model.flow, reference)
-        first, kernel, state = _begun(target, self.places, self.burn_in, start)
+        target = TableTarget(self.flow or self.model.ensemble, reference)
+        bold = self._bold(reference)
+        first, kernel, state = _begun(target, self.places, self.burn_in, start, bold)
         schedule = Schedule(0, self.states, self.thin)
         halves = convergence.of(rows, reference.free)
         moving = (reference.low < reference.high)[:, None].cpu().numpy()
@@ -119,16 +127,24 @@ class Walk:
             still = (last.position == first).all(1).reshape(len(table), self.places)
             convergence.stuck[rows] = still.any(1).cpu().numpy()
 
+    def _bold(self, reference: Reference) -> list[Proposal]:
+        """Return how chains leave for other modes: by mixtures' conditionals, if there are any."""
+        mixture = self.model.mixture
+        return [] if mixture is None else [MixtureDraws(mixture, reference, self.model.members)]
+
 
 def rows_per_chunk(model: TableModel, places: int) -> int:
     """Return how many rows to work on at once, with so many chains each."""
     width = model.schema.width
-    fit = rows_at_once(places * width * 32 + 8 * width**2, model.flow.mean)
+    components = 0 if model.mixture is None else model.mixture.log_weight.numel()
+    # Matrices of the Gaussian's conditionals, and of the mixtures'.
+    matrices = (8 + 4 * components) * width**2
+    fit = rows_at_once(places * width * 32 + matrices, model.flow.mean)
     return fit if model.flow.mean.is_cuda else min(fit, CPU_ROWS)
 
 
 def _begun(
-    target: TableTarget, places: int, burn_in: int, streams: Streams
+    target: TableTarget, places: int, burn_in: int, streams: Streams, bold: list[Proposal]
 ) -> tuple[Tensor, Kernel, State]:
     """Start chains from the Gaussian's conditional, and tune every row's step while they settle.
 
@@ -139,7 +155,7 @@ def _begun(
     step_size = torch.full((len(low),), FIRST_STEP, dtype=torch.float64, device=low.device)
     with torch.no_grad():
         tuned = tune(
-            lambda steps: table_moves(target, steps),
+            lambda steps: table_moves(target, steps, bold=bold),
             differentiated(target, position),
             step_size,
             streams,
@@ -147,7 +163,7 @@ def _begun(
             largest=LARGEST_STEP,
             length=burn_in,
         )
-    return position, table_moves(target, tuned.step_size), tuned.state
+    return position, table_moves(target, tuned.step_size, bold=bold), tuned.state
 
 
 @dataclass(frozen=True)

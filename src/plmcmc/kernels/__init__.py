@@ -10,6 +10,7 @@ from plmcmc.kernels.hmc import Hamiltonian
 from plmcmc.kernels.jump import Jump
 from plmcmc.kernels.langevin import Langevin, UnadjustedLangevin
 from plmcmc.kernels.metropolis import Metropolis
+from plmcmc.kernels.mixture_draws import MixtureDraws
 from plmcmc.kernels.proposals import CrankNicolson, Mixture, Perturb, Proposal, Resample, Turns
 from plmcmc.kernels.table_moves import table_moves
 
@@ -29,6 +30,7 @@ __all__ = [
     "Langevin",
     "Metropolis",
     "Mixture",
+    "MixtureDraws",
     "NonFiniteStart",
     "OneCoordinate",
     "Perturb",

@@ -1,6 +1,8 @@
-"""How a table's chains move: along trajectories, with a bold draw after each."""
+"""How a table's chains move: along trajectories, with bold draws after each."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -9,7 +11,7 @@ from plmcmc.kernels.cycle import Cycle
 from plmcmc.kernels.frame import Scaled
 from plmcmc.kernels.hmc import Hamiltonian
 from plmcmc.kernels.metropolis import Metropolis
-from plmcmc.kernels.proposals import Turns
+from plmcmc.kernels.proposals import Proposal, Turns
 from plmcmc.target import TableTarget
 
 # Two radians and more at the step that most tables take: once across, and not back.
@@ -18,15 +20,19 @@ TURNS = 4
 BOLD = Turns((0.0, 0.5))
 
 
-def table_moves(target: TableTarget, step_size: Tensor, turns: int = TURNS) -> Cycle:
+def table_moves(
+    target: TableTarget, step_size: Tensor, turns: int = TURNS, *, bold: Sequence[Proposal] = ()
+) -> Cycle:
     """Return the kernel of a table's rows, whose chains stand side by side.
 
     Args:
         target: by the coordinates of a Gaussian's conditional: nearly round already.
         step_size: `(rows,)`, angle of one turn.
         turns: turns per trajectory.
+        bold: more draws after each trajectory than that from the Gaussian.
     """
-    return Cycle((trajectory(target, step_size, turns), Metropolis(target, BOLD, gradient=True)))
+    draws = (Metropolis(target, proposal, gradient=True) for proposal in (BOLD, *bold))
+    return Cycle((trajectory(target, step_size, turns), *draws))
 
 
 def trajectory(target: TableTarget, step_size: Tensor, turns: int = TURNS) -> Hamiltonian:

@@ -29,7 +29,7 @@ from plmcmc.training.references import References
 from plmcmc.training.saved import fill
 from plmcmc.training.table_training import TableTraining
 from plmcmc.training.team import Team
-from plmcmc.training.validation import WINDOW, Course, Hidden
+from plmcmc.training.validation import WINDOW, Array, Course, Hidden
 
 GRADIENT_CLIP = 10.0
 # Trajectories begin with this angle, and each update corrects it towards this acceptance.
@@ -193,6 +193,10 @@ class TableEM:
         if not course.improved:
             return self.first
         return self.best if course.sure else _half_and_half(self.best, self.first)
+
+    def first_scores(self, state: EMState) -> Array:
+        """Return how well the Gaussian that training began at finds the hidden values."""
+        return state.scores[0].numpy()
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, their average and the optimizer's moments."""

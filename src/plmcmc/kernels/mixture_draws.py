@@ -1,0 +1,125 @@
+"""A row's holes drawn anew from a mixture of Gaussians, given all else of the row: in one step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from plmcmc.flows import GaussianMixture
+from plmcmc.rng import Streams
+from plmcmc.target import Reference
+
+
+class MixtureDraws:
+    """A proposal for a table's chains, in the coordinates of its reference.
+
+    What it owes is the mixture's own density, of the old row over that of the new: the density of
+    what is seen is the same for both. A chain that walks under that very mixture accepts every
+    draw; others do the oftener, the nearer their density is to the mixture's.
+
+    Args:
+        mixture: its members are the last of those that take turns among a row's chains.
+        reference: of the rows.
+        members: how many take turns in all; those before the mixture's ask one of it each.
+    """
+
+    def __init__(self, mixture: GaussianMixture, reference: Reference, members: int) -> None:
+        self.mixture, self.reference = mixture, reference
+        others = torch.arange(members - mixture.members) % mixture.members
+        # Whose conditional each place draws from.
+        owners = torch.cat([others, torch.arange(mixture.members)])
+        self.places = [(owners == own).nonzero()[:, 0] for own in range(mixture.members)]
+        self.members = members
+        with torch.no_grad():
+            self.conditionals = [
+                _Conditional.of(mixture, own, ~reference.free) for own in range(mixture.members)
+            ]
+
+    def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Return positions with new holes, and what they owe."""
+        rows, free = len(self.reference.low), self.reference.free
+        old = self.reference.outward(position)[0]
+        noise = streams.normal(position)
+        lot = streams.uniform(torch.empty(len(position), dtype=torch.float64, device=old.device))
+        old, noise = (part.reshape(rows, -1, self.members, old.shape[1]) for part in (old, noise))
+        lot = lot.reshape(rows, -1, self.members)
+        new, owed = torch.empty_like(old), torch.empty_like(lot)
+        for own, (places, conditional) in enumerate(
+            zip(self.places, self.conditionals, strict=True)
+        ):
+            places = places.to(old.device)
+            before, given = (part[:, :, places].flatten(1, 2) for part in (old, noise))
+            after = conditional.drawn(before, given, lot[:, :, places].flatten(1))
+            after = torch.where(free[:, None], after, before)
+            heights = (
+                self.mixture.member_log_prob(own, part.flatten(0, 1)) for part in (before, after)
+            )
+            correction = next(heights) - next(heights)
+            new[:, :, places] = after.unflatten(1, (-1, len(places)))
+            owed[:, :, places] = correction.reshape(rows, -1, len(places))
+        moved = self.reference.inward(new.reshape(position.shape))
+        holes = free.repeat_interleave(len(position) // rows, 0)
+        return torch.where(holes, moved, position), owed.flatten()
+
+
+class _Conditional(NamedTuple):
+    """What one mixture's components say of rows' holes, by what is seen.
+
+    Attributes:
+        seen: bool `(rows, columns)`.
+        mean: of the components.
+        root: factors of their covariances.
+        covariance: of the components.
+        precision: `(rows, components, columns, columns)`, of what is seen alone; 0 elsewhere.
+        constant: `(rows, components)`, log-weights with the log-determinants of what is seen.
+    """
+
+    seen: Tensor
+    mean: Tensor
+    root: Tensor
+    covariance: Tensor
+    precision: Tensor
+    constant: Tensor
+
+    @classmethod
+    def of(cls, mixture: GaussianMixture, member: int, seen: Tensor) -> _Conditional:
+        """Return the conditionals of one member."""
+        inward = mixture.inward[member].tril().double()
+        eye = torch.eye(mixture.features, dtype=inward.dtype, device=inward.device)
+        root = torch.linalg.solve_triangular(inward, eye.expand_as(inward), upper=False)
+        covariance = root @ root.mT
+        both = (seen[:, :, None] & seen[:, None])[:, None]
+        # Bordered by ones at the holes, so that all rows are of one size.
+        factor = torch.linalg.cholesky(torch.where(both, covariance, eye))
+        precision = torch.where(both, torch.cholesky_inverse(factor), 0.0)
+        log_det = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        constant = mixture.log_weight[member].double() - log_det
+        like = mixture.mean
+        return cls(
+            seen,
+            mixture.mean[member],
+            root.to(like),
+            covariance.to(like),
+            precision.to(like),
+            constant.to(like),
+        )
+
+    def drawn(self, x: Tensor, noise: Tensor, lot: Tensor) -> Tensor:
+        """Return rows `(rows, places, columns)` drawn given what is seen of `x`.
+
+        A component is picked by its probability given that; a row of it is drawn, and corrected by
+        as much as it is off what is seen (Matheron's rule).
+        """
+        # Rows, components, columns, places.
+        off = x[:, None].mT - self.mean[..., None]
+        off = torch.where(self.seen[:, None, :, None], off, 0.0)
+        heights = self.constant[..., None] - 0.5 * (off * (self.precision @ off)).sum(2)
+        bounds = heights.double().softmax(1).cumsum(1).mT
+        picked = (lot[..., None] > bounds[..., :-1]).sum(2)
+        whole = self.mean[picked] + (self.root[picked] @ noise[..., None])[..., 0]
+        off = torch.where(self.seen[:, None], x - whole, 0.0)
+        row = torch.arange(len(x), device=x.device)[:, None]
+        pull = self.precision[row, picked] @ off[..., None]
+        return whole + (self.covariance[picked] @ pull)[..., 0]

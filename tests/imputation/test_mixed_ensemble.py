@@ -1,0 +1,137 @@
+"""Mixtures that join the flows: where they help, whether they are told of, and saved with them."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file, save_file
+
+from plmcmc import FlowImputer
+from plmcmc.cli import main
+from plmcmc.flows import FileError
+from plmcmc.flows.stored import CONFIG, WEIGHTS
+from plmcmc.imputation import learning, sampling
+from plmcmc.statistics import nmse
+from rehashed import rehash
+from toy_tables import TINY
+
+ROWS = 400
+# Chains that are long enough to tell of R-hat.
+EFFORT = replace(TINY, mixtures=4, burn_in=6, states=24)
+
+
+def bent(rows=ROWS, seed=0):
+    """Return points about a curve, which no Gaussian knows much of, a third of it holes."""
+    rng = np.random.default_rng(seed)
+    way = rng.uniform(-2, 2, rows)
+    x = np.stack([way, way**2, np.sin(2 * way)], 1)
+    x += 0.1 * rng.standard_normal(x.shape)
+    holes = rng.random(x.shape) < 0.33
+    holes[holes.all(1), 0] = False
+    return x, holes
+
+
+def holed(rows=ROWS):
+    x, holes = bent(rows)
+    return np.where(holes, np.nan, x)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return FlowImputer(EFFORT, random_state=0).fit(holed())
+
+
+def test_where_a_gaussian_is_wrong_they_join_and_help(fitted):
+    x, holes = bent()
+    assert fitted.model_.mixture.members == 4
+    assert fitted.model_.members == 2 + 4
+    alone = FlowImputer(replace(EFFORT, mixtures=0), random_state=0).fit(holed())
+    assert alone.model_.mixture is None
+    ours, flow = (nmse(x, own.transform(holed()), holes) for own in (fitted, alone))
+    assert ours < 0.8 * flow
+    # R-hat is of each member, mixtures' too, whose draws are independent.
+    rhat = fitted.convergence_.rhat
+    assert rhat.shape[0] == 6
+    found = rhat[2:][np.isfinite(rhat[2:])]
+    assert (found < 1.2).mean() > 0.95
+
+
+def test_where_a_gaussian_is_right_they_stay_away():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((ROWS, 3)) @ rng.standard_normal((3, 3))
+    x[rng.random(x.shape) < 0.33] = np.nan
+    assert FlowImputer(EFFORT, random_state=0).fit(x).model_.mixture is None
+
+
+def test_few_rows_or_hidden_values_have_none(monkeypatch):
+    assert FlowImputer(EFFORT, random_state=0).fit(holed(60)).model_.mixture is None
+    monkeypatch.setattr(learning, "LEAST_HIDDEN", 10**6)
+    assert FlowImputer(EFFORT, random_state=0).fit(holed()).model_.mixture is None
+
+
+def test_what_is_seen_stays_and_chunks_do_not_matter(fitted, monkeypatch):
+    table = holed()
+    seen = np.isfinite(table)
+    found = []
+    for rows in (256, 64):
+        monkeypatch.setattr(sampling, "CPU_ROWS", rows)
+        found.append(np.stack([fitted.transform(table), *fitted.sample(table, 3)]))
+        found.append(np.stack(fitted.complete(table, 3)))
+    for filled in found:
+        assert (filled[:, seen] == table[seen]).all()
+    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_array_equal(found[1], found[3])
+
+
+def test_files_hold_them(fitted, tmp_path, capsys):
+    fitted.save(tmp_path / "m")
+    again = FlowImputer.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.transform(holed()), fitted.transform(holed()))
+    np.testing.assert_array_equal(again.log_prob(holed()[:8]), fitted.log_prob(holed()[:8]))
+    assert main(["info", str(tmp_path / "m")]) == 0
+    assert "members: 2 flows, 4 mixtures of 16 Gaussians" in capsys.readouterr().out
+
+
+def without(config):
+    config["mixture"] = None
+
+
+def smaller(config):
+    config["mixture"]["config"]["components"] = 8
+
+
+def others(config):
+    config["effort"]["mixtures"] = 3
+
+
+SPOILT = {
+    "not told of": (without, "'mixture.* belongs to nothing"),
+    "of another size": (smaller, "describes a flow of"),
+    "of other members": (others, r"config\.members: expected 3, as effort\.mixtures is"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_spoilt_files_are_refused(fitted, tmp_path, case):
+    spoil, words = SPOILT[case]
+    fitted.save(tmp_path / "m")
+    config = json.loads((tmp_path / "m" / CONFIG).read_text())
+    spoil(config)
+    (tmp_path / "m" / CONFIG).write_text(json.dumps(config))
+    rehash(tmp_path / "m")
+    with pytest.raises(FileError, match=words):
+        FlowImputer.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("inward", 0.0), ("mean", 1e9), ("log_weight", -1e9), ("inward", 1e9)]
+)
+def test_mixtures_that_no_scores_have_are_refused(fitted, tmp_path, name, value):
+    fitted.save(tmp_path / "m")
+    tensors = load_file(tmp_path / "m" / WEIGHTS)
+    tensors[f"mixture.{name}"][0, 0] = value
+    save_file(tensors, tmp_path / "m" / WEIGHTS)
+    rehash(tmp_path / "m")
+    with pytest.raises(FileError, match="mixture: expected mixtures of normal scores"):
+        FlowImputer.load(tmp_path / "m")
