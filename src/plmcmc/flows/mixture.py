@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from plmcmc.flows.products import product
+from plmcmc.flows.few_lines import even_product
 from plmcmc.flows.protocol import home
 
 
@@ -132,7 +132,7 @@ class _Mixed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, inward: Tensor, centre: Tensor, constant: Tensor) -> Tensor:
         """Return `(members, rows)`."""
-        off = product(inward, x, -centre)
+        off = even_product(inward, x, -centre)
         parts = off.unflatten(1, (constant.shape[1], -1))
         heights = torch.sub(constant, parts.square().sum(2), alpha=0.5)
         found = torch.logsumexp(heights, 1)
@@ -146,4 +146,4 @@ class _Mixed(torch.autograd.Function):
         off, share, inward = ctx.saved_tensors
         share = (share * -gradient[:, None])[:, :, None]
         pull = (off.unflatten(1, (share.shape[1], -1)) * share).flatten(1, 2)
-        return product(inward.mT, pull), None, None, None
+        return even_product(inward.mT, pull), None, None, None

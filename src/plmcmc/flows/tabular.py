@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
-from plmcmc.flows.products import product
+from plmcmc.flows.few_lines import even_product
 
 
 class _Networks(nn.Module):
@@ -31,7 +31,7 @@ class _Networks(nn.Module):
         """Return shifts and log-scales `(members, out, rows)` from `(members, in, rows)`."""
         last = len(self.weights) - 1
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = product(weight, x, bias)
+            x = even_product(weight, x, bias)
             x = silu(x) if number < last else x
         shift, raw = x.chunk(2, 1)
         # Bounded: no layer stretches by more than e^2.
@@ -115,7 +115,7 @@ class TabularFlow(LatentFlow):
             upper = upper * log_scale.exp() + shift
             log_scales.append(log_scale)
             y = _picked(torch.cat([upper, lower], 1), back)
-        z = product(self._triangular(), y - self.mean)
+        z = even_product(self._triangular(), y - self.mean)
         return self._by_row(z), self._log_det(log_scales)
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
