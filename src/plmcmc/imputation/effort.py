@@ -13,7 +13,7 @@ class Effort:
 
     Args:
         members: flows in the ensemble.
-        mixtures: mixtures of Gaussians that join them, where they find hidden values as well.
+        mixtures: mixtures of Gaussians that join them, if they find hidden values nearly as well.
         couplings: layers of each.
         width: of their networks.
         training: how they are trained.
@@ -35,7 +35,7 @@ class Effort:
 EFFORTS = {
     "fast": Effort(
         members=2,
-        mixtures=4,
+        mixtures=0,
         couplings=4,
         width=48,
         training=TableTraining(updates=500),

@@ -105,7 +105,8 @@ def fit_table(
             stop=training.over,
         )
     mixture = None
-    if _better_mixed(found, regions, hidden, effort, seed, training.first_scores(state)):
+    tried = _tried_mixtures(found, regions, hidden, effort, seed)
+    if tried is not None and training.joined_by(state, tried):
         # They are cheap, and learn from what was hidden, too.
         whole = copula(schema.regions(table), seed, ridge=ridge)
         with progress_bar("Fitting mixtures", effort.mixtures, show=shown) as report:
@@ -114,19 +115,15 @@ def fit_table(
     return model.to(where)
 
 
-def _better_mixed(
-    found: Copula, regions: Regions, hidden: Hidden, effort: Effort, seed: int, scores: Array
-) -> bool:
-    """Whether mixtures find hidden values better than the Gaussian, which has these scores.
-
-    If so they join the flow, even one that is better still: both are better than either.
-    """
+def _tried_mixtures(
+    found: Copula, regions: Regions, hidden: Hidden, effort: Effort, seed: int
+) -> Array | None:
+    """Return how well some mixtures find hidden values; None if there cannot be any."""
     rows, columns = regions.low.shape
     if len(hidden.rows) < LEAST_HIDDEN or not effort.mixtures or not components_for(rows, columns):
-        return False
+        return None
     some = fit_mixtures(found, min(TRIED, effort.mixtures), seed)
-    references = References(found.gaussian, regions, some.mean)
-    return bool(hidden_scores(some, references, hidden, seed).mean() < scores.mean())
+    return hidden_scores(some, References(found.gaussian, regions, some.mean), hidden, seed)
 
 
 def _others(found: Copula, regions: Regions, seed: int, ridge: float) -> Gaussian:

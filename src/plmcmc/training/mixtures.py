@@ -20,7 +20,7 @@ EACH = 8
 # Components of a mixture; of fewer it is next to a Gaussian, which the flow begins at.
 LEAST, MOST = 3, 40
 # Rows that a mixture learns from, at most, and products that its fitting may take.
-MOST_ROWS, PRODUCTS = 4000, 6e9
+MOST_ROWS, PRODUCTS = 4000, 3e9
 # Draws of each mixture that a hidden value is scored by; rows worked on at once.
 DRAWS, AT_ONCE = 16, 256
 

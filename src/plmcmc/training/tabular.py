@@ -194,9 +194,9 @@ class TableEM:
             return self.first
         return self.best if course.sure else _half_and_half(self.best, self.first)
 
-    def first_scores(self, state: EMState) -> Array:
-        """Return how well the Gaussian that training began at finds the hidden values."""
-        return state.scores[0].numpy()
+    def joined_by(self, state: EMState, scores: Array) -> bool:
+        """Whether others, who find the hidden values so well, should join the flow."""
+        return self.hidden is not None and Course(state.scores.numpy()).joined_by(scores)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, their average and the optimizer's moments."""

@@ -20,8 +20,9 @@ COLUMN_SHARE = 0.2
 RARE = 10
 # Validations over which scores are averaged, and how many without a better one end the training.
 WINDOW, PATIENCE = 5, 10
-# Standard errors of what training gained that leave little doubt.
-SURE = 1.0
+# Standard errors of what training gained that leave little doubt; and by which others may be behind
+# and still be a help: errors of the two differ.
+SURE, BEHIND = 1.0, 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +136,22 @@ class Course:
         last = len(self.means) - 1
         return last - self.best >= PATIENCE and self._gap(last, self.best) > 1
 
+    def joined_by(self, scores: Array) -> bool:
+        """Whether others with these scores are better than none, and not far behind training's.
+
+        They must beat what training began at.
+        """
+        own = self.smooth[self.best if self.improved else 0]
+        return scores.mean() < self.means[0] and _in_errors(scores - own) < BEHIND
+
     def _gap(self, worse: int, better: int) -> float:
         """Return by how many standard errors one validation is above another."""
-        gap = self.smooth[worse] - self.smooth[better]
-        return float(gap.mean() / max(gap.std() / len(gap) ** 0.5, 1e-12))
+        return _in_errors(self.smooth[worse] - self.smooth[better])
+
+
+def _in_errors(gap: Array) -> float:
+    """Return a mean in its own standard errors."""
+    return float(gap.mean() / max(gap.std() / len(gap) ** 0.5, 1e-12))
 
 
 def _fair_hits(truth: Array, drawn: Array) -> Array:
