@@ -84,6 +84,26 @@ def test_what_is_seen_stays_and_chunks_do_not_matter(fitted, monkeypatch):
     np.testing.assert_array_equal(found[1], found[3])
 
 
+def test_few_completed_tables_are_of_members_of_all_kinds(fitted, monkeypatch):
+    """The last two of six members are the second and the fourth mixture: of three, one is."""
+    asked = []
+    right = sampling.Walk.run
+
+    def watched(self, table, watch, report):
+        def numbered(shown):
+            shown.tables[:] = np.arange(self.places)[:, None]
+            asked.append(self.places)
+            watch(shown)
+
+        return right(self, table, numbered, report)
+
+    monkeypatch.setattr(sampling.Walk, "run", watched)
+    hole = tuple(np.argwhere(np.isnan(holed()))[0])
+    places = [table[hole] for table in fitted.complete(holed(), 3)]
+    assert set(asked) == {6}
+    assert places == [0, 2, 4]
+
+
 def test_files_hold_them(fitted, tmp_path, capsys):
     fitted.save(tmp_path / "m")
     again = FlowImputer.load(tmp_path / "m")

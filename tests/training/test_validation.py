@@ -91,6 +91,27 @@ def test_a_gain_of_a_standard_error_is_sure():
     assert not Course(np.stack([0.05 + chance, 0 * chance])).sure
 
 
+def test_others_join_who_beat_the_start_and_are_not_far_behind():
+    rng = np.random.default_rng(0)
+    values = 200
+    start = np.full(values, 0.5)
+    # Training gained .1, and others are compared value by value.
+    scores = np.stack([start, *[np.full(values, 0.4)] * 5])
+    noise = rng.normal(size=values)
+    noise = (noise - noise.mean()) / noise.std()
+
+    def others(mean, errors):
+        """Return scores whose distance to the flow's is so many standard errors."""
+        return mean + noise * (mean - 0.4) * values**0.5 / errors
+
+    assert Course(scores).joined_by(others(0.45, errors=2))
+    assert not Course(scores).joined_by(others(0.45, errors=4))
+    # Better than nothing they must be, however noisy.
+    assert not Course(scores).joined_by(others(0.51, errors=2))
+    # Who beats the flow joins it.
+    assert Course(scores).joined_by(np.full(values, 0.3))
+
+
 def test_noise_is_not_learned():
     """Independent columns: nothing beyond the Gaussian is there, and nothing is found."""
     table = holed(rows=120, columns=6)

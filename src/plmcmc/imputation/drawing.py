@@ -80,22 +80,24 @@ class Drawing:
         def drawn(own: Drawing, rows: Array) -> Drawn:
             # Few draws would all be the first members' otherwise.
             first = np.random.default_rng([own.seed, 4]).integers(places, size=len(rows))
-            return own._gathered(own._walk(places, states, thin=thin), rows, draws, first)
+            order = (first[:, None] + np.arange(places)) % places
+            return own._gathered(own._walk(places, states, thin=thin), rows, draws, order)
 
         return self._in_parts(codes, draws, drawn)
 
     def proper(self, codes: Array, draws: int) -> Drawn:
         """Return draws each from a model of its own, as another sample of rows might have led to.
 
-        Members take turns.
+        Fewer draws than members are of members of all kinds, which stand side by side.
         """
         members = self.model.members
         places = members * -(-draws // members)
         flow = self.model.uncertain(places)
+        apart = np.arange(draws) * places // draws
 
         def drawn(own: Drawing, rows: Array) -> Drawn:
-            walk = own._walk(places, 1, flow=flow)
-            return own._gathered(walk, rows, draws, np.zeros(len(rows), np.int64))
+            order = np.broadcast_to(apart, (len(rows), draws))
+            return own._gathered(own._walk(places, 1, flow=flow), rows, draws, order)
 
         return self._in_parts(codes, draws, drawn)
 
@@ -157,15 +159,14 @@ class Drawing:
         convergence = walk.run(codes, found.watch, self.report)
         return Drawn(found.table()[None], convergence)
 
-    def _gathered(self, walk: Walk, codes: Array, draws: int, first: NDArray[np.int64]) -> Drawn:
-        """Return `(draws, rows, columns)`; members and chains take turns, from `first` on."""
-        places = walk.places
+    def _gathered(self, walk: Walk, codes: Array, draws: int, order: NDArray[np.int64]) -> Drawn:
+        """Return `(draws, rows, columns)`: of each state each row's places, in their `order`."""
+        places = order.shape[1]
         found = np.empty((walk.states * places, *codes.shape))
 
         def watch(shown: Shown) -> None:
             own = slice(shown.state * places, (shown.state + 1) * places)
-            order = (first[shown.rows, None] + np.arange(places)) % places
-            turned = np.take_along_axis(shown.tables, order[:, :, None], 1)
+            turned = np.take_along_axis(shown.tables, order[shown.rows, :, None], 1)
             found[own, shown.rows] = turned.swapaxes(0, 1)
 
         convergence = walk.run(codes, watch, self.report)

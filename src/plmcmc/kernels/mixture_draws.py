@@ -29,7 +29,7 @@ class MixtureDraws:
         self.mixture, self.reference = mixture, reference
         others = torch.arange(members - mixture.members) % mixture.members
         # Whose conditional each place draws from.
-        owners = torch.cat([others, torch.arange(mixture.members)])
+        owners = torch.cat([others, torch.arange(mixture.members)]).to(reference.low.device)
         self.places = [(owners == own).nonzero()[:, 0] for own in range(mixture.members)]
         self.members = members
         with torch.no_grad():
@@ -49,7 +49,6 @@ class MixtureDraws:
         for own, (places, conditional) in enumerate(
             zip(self.places, self.conditionals, strict=True)
         ):
-            places = places.to(old.device)
             before, given = (part[:, :, places].flatten(1, 2) for part in (old, noise))
             after = conditional.drawn(before, given, lot[:, :, places].flatten(1))
             after = torch.where(free[:, None], after, before)
