@@ -17,6 +17,8 @@ def mixture(members=1, columns=COLUMNS):
     flow = GaussianMixture(columns, members=members, components=COMPONENTS).double()
     flow.mean.normal_(generator=source)
     flow.inward.add_(0.3 * torch.randn(flow.inward.shape, generator=source).double().tril(-1))
+    # Of other sizes, too: probabilities of components depend on them.
+    flow.inward.mul_(torch.linspace(0.5, 3, COMPONENTS).double()[:, None, None])
     flow.log_weight.copy_(torch.randn(members, COMPONENTS, generator=source).log_softmax(1))
     return flow
 
@@ -89,18 +91,18 @@ def test_draws_have_the_conditional_s_density():
 
 
 def test_places_ask_their_own_mixture():
-    """Flows come first, and ask by turns; of three members the last two are mixtures."""
-    flow = TabularFlow(2, members=1, couplings=2, width=4, random_state=0).double()
+    """Flows come first, and ask by turns; of five members the last two are mixtures."""
+    flow = TabularFlow(2, members=3, couplings=2, width=4, random_state=0).double()
     own, rows = mixture(members=2, columns=2), 64
-    # The second mixture lies elsewhere: whoever asks it is seen there. The flow asks the first.
+    # The second mixture lies elsewhere: whoever asks it is seen there.
     own.mean[1] += 100
     reference = one_pattern(rows)
     kernel = Metropolis(
-        TableTarget(Beside([flow, own]), reference), MixtureDraws(own, reference, 3)
+        TableTarget(Beside([flow, own]), reference), MixtureDraws(own, reference, 5)
     )
-    streams = Streams.of_rows(3, "draws", rows, chains=6)
-    position = torch.zeros(rows * 6, 2).double()
+    streams = Streams.of_rows(3, "draws", rows, chains=10)
+    position = torch.zeros(rows * 10, 2).double()
     new, _ = kernel.proposal(position, streams)
-    far = reference.outward(new)[0][:, 0].reshape(rows, 2, 3) > 50
-    assert bool(far[:, :, 2].all())
-    assert not bool(far[:, :, :2].any())
+    far = reference.outward(new)[0][:, 0].reshape(rows, 2, 5) > 50
+    for place, expected in enumerate([False, True, False, False, True]):
+        assert bool((far[:, :, place] == expected).all())

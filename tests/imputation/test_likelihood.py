@@ -1,13 +1,17 @@
 """`log_prob`: exact where the model is Gaussian, a mass for ties and levels, and it sums to one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from scipy.stats import multivariate_normal, norm
 
-from plmcmc.imputation import FlowImputer
+from plmcmc.imputation import FlowImputer, learning
 from plmcmc.imputation.likelihood import log_likelihood
+from plmcmc.kernels.mixture_draws import seen_log_prob
+from plmcmc.training.validation import Course
 from toy_tables import TINY, mixed, with_holes
 
 
@@ -63,6 +67,46 @@ def test_levels_and_ties_have_probabilities_that_add_up_to_one():
         codes = imputer.layout_.codes(rows.astype(table.dtypes.to_dict()))
         chance = np.exp(log_likelihood(imputer.model_, codes, 0))
         assert chance.sum() == pytest.approx(1.0, abs=0.05), name
+
+
+def test_mixtures_densities_are_known(monkeypatch):
+    """Of what is seen at all a mixture knows the density, and of ties the mean over intervals."""
+    monkeypatch.setattr(Course, "joined_by", lambda self, scores: True)
+    monkeypatch.setattr(learning, "LEAST_HIDDEN", 0)
+    monkeypatch.setattr(learning, "FOLLOWS", 0)
+    table, _ = with_holes(mixed(400))
+    model = FlowImputer(replace(TINY, mixtures=2), random_state=0).fit(table).model_
+    assert model.mixture is not None
+    layout = FlowImputer(TINY, random_state=0).fit(table).layout_
+    name = "grade"
+    levels = table[name].dropna().unique()
+    rows = pd.DataFrame(np.nan, index=range(len(levels)), columns=table.columns)
+    rows = rows.astype(object).where(pd.notna(rows), None)
+    rows[name] = list(levels)
+    codes = layout.codes(rows.astype(table.dtypes.to_dict()))
+    found = [np.exp(log_likelihood(model, np.repeat(codes, 50, 0), seed)) for seed in (0, 1)]
+    assert np.mean(found) * len(levels) == pytest.approx(1.0, abs=0.03)
+    # Of points nothing is drawn: a member that is all of the model has its own density.
+    size = np.full((2, codes.shape[1]), np.nan)
+    size[:, list(table.columns).index("size")] = [0.3, -1.0]
+    own = model.schema.regions(size)[0]
+    place = int(np.isfinite(own[0]).argmax())
+    inward = model.mixture.inward.double().tril()
+    covariance = torch.linalg.inv(inward.mT @ inward)
+    spread = covariance[..., place, place].sqrt().numpy()
+    weight = model.mixture.log_weight.double().exp().numpy()
+    mean = model.mixture.mean[..., place].double().numpy()
+    expected = (weight * norm(mean, spread).pdf(own[:, place, None, None])).sum(2).mean(1)
+    reference = model.references(size).of(torch.arange(2))
+    position = torch.zeros(4, model.schema.width)
+    marginal = seen_log_prob(model.mixture, reference, position).exp().mean(1)
+    np.testing.assert_allclose(marginal.numpy(), expected, rtol=1e-4)
+    # Two members are flows, and two mixtures.
+    flow = np.exp(log_likelihood(model._replace(mixture=None), size, 0))
+    slope = np.exp(model.schema.log_slope(size))
+    np.testing.assert_allclose(
+        np.exp(log_likelihood(model, size, 0)), 0.5 * (flow + expected * slope), rtol=1e-3
+    )
 
 
 def test_what_does_not_fit_is_less_likely():

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from plmcmc import FlowImputer
@@ -64,7 +65,16 @@ def test_where_a_gaussian_is_right_they_stay_away():
     assert FlowImputer(EFFORT, random_state=0).fit(x).model_.mixture is None
 
 
+def test_a_column_that_follows_from_another_keeps_them_away():
+    rng = np.random.default_rng(0)
+    x, _ = bent()
+    x = np.concatenate([x, 1.8 * x[:, :1] + 32], 1)
+    x[rng.random(x.shape) < 0.33] = np.nan
+    assert FlowImputer(EFFORT, random_state=0).fit(x).model_.mixture is None
+
+
 def test_few_rows_or_hidden_values_have_none(monkeypatch):
+    monkeypatch.setattr(learning, "LEAST_HIDDEN", 0)
     assert FlowImputer(EFFORT, random_state=0).fit(holed(60)).model_.mixture is None
     monkeypatch.setattr(learning, "LEAST_HIDDEN", 10**6)
     assert FlowImputer(EFFORT, random_state=0).fit(holed()).model_.mixture is None
@@ -113,6 +123,10 @@ def test_files_hold_them(fitted, tmp_path, capsys):
     assert "members: 2 flows, 4 mixtures of 16 Gaussians" in capsys.readouterr().out
 
 
+# Diagonals that may be, and slopes that no factor of scores has.
+STEEP = torch.full((3, 3), 9e5).tril(-1) + 2e-3 * torch.eye(3)
+
+
 def without(config):
     config["mixture"] = None
 
@@ -145,7 +159,9 @@ def test_spoilt_files_are_refused(fitted, tmp_path, case):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("inward", 0.0), ("mean", 1e9), ("log_weight", -1e9), ("inward", 1e9)]
+    ("name", "value"),
+    [("inward", 0.0), ("mean", 1e9), ("log_weight", -1e9), ("inward", 1e9), ("inward", STEEP)],
+    ids=["no width", "far", "no weight", "narrow", "steep"],
 )
 def test_mixtures_that_no_scores_have_are_refused(fitted, tmp_path, name, value):
     fitted.save(tmp_path / "m")

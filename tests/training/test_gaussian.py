@@ -105,3 +105,11 @@ def test_patterns_are_those_of_the_rows_in_order(columns):
     assert torch.equal(patterns, expected)
     assert torch.equal(which, places)
     assert torch.equal(patterns[which], observed)
+
+
+def test_a_column_of_which_nothing_is_seen_is_free():
+    x = torch.randn(50, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    observed = torch.ones(50, 2, dtype=torch.bool)
+    observed[:, 1] = False
+    found = expectation_maximisation(x, observed)
+    assert float(found.covariance[1, 1]) == pytest.approx(1.0, abs=0.01)

@@ -116,6 +116,12 @@ def test_it_learns_a_bend_that_a_gaussian_cannot_and_knows_how_sure_it_is():
     assert 0.82 < inside < 0.96
 
 
+def test_one_member_has_draws_enough_to_score_by():
+    table, _ = hidden(bent(300))
+    few = TableTraining(updates=2, chains=1)
+    fit_table(schema(table), table, Effort(members=1, mixtures=0, width=4, training=few), 0)
+
+
 def test_of_two_flows_members_are_taken_by_turns():
     one, other = (
         shaken(TabularFlow(3, members=4, couplings=2, width=8, random_state=0), size)

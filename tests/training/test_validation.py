@@ -96,20 +96,23 @@ def test_others_join_who_beat_the_start_and_are_not_far_behind():
     values = 200
     start = np.full(values, 0.5)
     # Training gained .1, and others are compared value by value.
-    scores = np.stack([start, *[np.full(values, 0.4)] * 5])
+    before = np.stack([start, *[np.full(values, 0.4)] * 5])
     noise = rng.normal(size=values)
     noise = (noise - noise.mean()) / noise.std()
+
+    def joined(scores):
+        return Course(before).joined_by(scores)
 
     def others(mean, errors):
         """Return scores whose distance to the flow's is so many standard errors."""
         return mean + noise * (mean - 0.4) * values**0.5 / errors
 
-    assert Course(scores).joined_by(others(0.45, errors=2))
-    assert not Course(scores).joined_by(others(0.45, errors=4))
+    assert joined(others(0.45, errors=2))
+    assert not joined(others(0.45, errors=4))
     # Better than nothing they must be, however noisy.
-    assert not Course(scores).joined_by(others(0.51, errors=2))
+    assert not joined(others(0.51, errors=2))
     # Who beats the flow joins it.
-    assert Course(scores).joined_by(np.full(values, 0.3))
+    assert joined(np.full(values, 0.3))
 
 
 def test_noise_is_not_learned():

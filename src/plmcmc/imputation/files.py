@@ -43,6 +43,8 @@ MOST = 10**6
 MOST_TRAJECTORIES = 2 * 10**6
 # No mean of normal scores, nor a deviation of them, is near this.
 FARTHEST = 1e3
+# Components of all mixtures together: each takes a matrix for every row.
+MOST_COMPONENTS = 4096
 # Points at which a flow is tried, and what may not come of them.
 PROBES, OVERFLOW = 7, 1e12
 # What a drawing needs one of.
@@ -267,11 +269,25 @@ def _gaussian(name: str, shape: tuple[int | None, ...], tensors: _Tensors) -> Ga
 
 def _check_mixture(mixture: GaussianMixture) -> None:
     """Refuse Gaussians that no scores have: of no width, of hardly any, or far away."""
-    inward = mixture.inward.tril()
+    if mixture.members * mixture.components > MOST_COMPONENTS:
+        raise ValueError(
+            f"config.json, mixture: expected {MOST_COMPONENTS} components of all members at most; "
+            f"got {mixture.members * mixture.components}"
+        )
+    inward = mixture.inward.tril().double()
     widths = inward.diagonal(dim1=-2, dim2=-1)
-    sane = (widths > 1 / FARTHEST) & (widths < FARTHEST)
+    sane = ((widths > 1 / FARTHEST) & (widths < FARTHEST)).all()
     near = (mixture.mean.abs() < FARTHEST).all() & (mixture.log_weight.abs() < FARTHEST).all()
-    if not bool(sane.all() & near & (inward.abs() < FARTHEST**2).all()):
+    if bool(sane & near):
+        # What is solved for later: covariances that are far from singular.
+        eye = torch.eye(mixture.features, dtype=inward.dtype).expand_as(inward)
+        root = torch.linalg.solve_triangular(inward, eye, upper=False)
+        covariance = root @ root.mT
+        factor, failed = torch.linalg.cholesky_ex(covariance)
+        widths = factor.diagonal(dim1=-2, dim2=-1)
+        sane = ~failed.any() & (widths > 1 / FARTHEST).all()
+        near = (covariance.abs() < FARTHEST**2).all()
+    if not bool(sane & near):
         raise ValueError(f"{WEIGHTS}, mixture: expected mixtures of normal scores")
 
 

@@ -16,7 +16,7 @@ from plmcmc.imputation.model import TableModel
 from plmcmc.rng import Streams, generator
 from plmcmc.threads import one_thread
 from plmcmc.training.copula import Copula, copula
-from plmcmc.training.gaussian import Gaussian, expectation_maximisation
+from plmcmc.training.gaussian import Gaussian, expectation_maximisation, precision_of
 from plmcmc.training.mixtures import components_for, fit_mixtures, hidden_scores
 from plmcmc.training.references import References
 from plmcmc.training.ridge import chosen_ridge
@@ -35,6 +35,8 @@ OTHERS_PRODUCTS, OTHERS_EACH = 5e11, 4
 CHECKPOINT_ROUNDS = 4
 # Mixtures that are tried, and hidden values that it takes to judge them.
 TRIED, LEAST_HIDDEN = 4, 30
+# A column whose deviation given all others is less follows from them.
+FOLLOWS = 0.1
 
 
 @one_thread()
@@ -106,7 +108,9 @@ def fit_table(
         )
     mixture = None
     tried = _tried_mixtures(found, regions, hidden, effort, seed)
-    if tried is not None and training.joined_by(state, tried):
+    joins = tried is not None and training.joined_by(state, tried)
+    # Of unlike processors the last bit may differ.
+    if team.agreed(int(joins)):
         # They are cheap, and learn from what was hidden, too.
         whole = copula(schema.regions(table), seed, ridge=ridge)
         with progress_bar("Fitting mixtures", effort.mixtures, show=shown) as report:
@@ -118,9 +122,12 @@ def fit_table(
 def _tried_mixtures(
     found: Copula, regions: Regions, hidden: Hidden, effort: Effort, seed: int
 ) -> Array | None:
-    """Return how well some mixtures find hidden values; None if there cannot be any."""
+    """Return how well some mixtures find hidden values; None if there should not be any."""
     rows, columns = regions.low.shape
     if len(hidden.rows) < LEAST_HIDDEN or not effort.mixtures or not components_for(rows, columns):
+        return None
+    # Mixtures blur what nearly follows from other columns, and scores of all columns hide it.
+    if float(precision_of(found.gaussian.covariance).diagonal().rsqrt().min()) < FOLLOWS:
         return None
     some = fit_mixtures(found, min(TRIED, effort.mixtures), seed)
     return hidden_scores(some, References(found.gaussian, regions, some.mean), hidden, seed)

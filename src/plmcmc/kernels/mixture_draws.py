@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -63,6 +64,25 @@ class MixtureDraws:
         return torch.where(holes, moved, position), owed.flatten()
 
 
+def seen_log_prob(mixture: GaussianMixture, reference: Reference, position: Tensor) -> Tensor:
+    """Return the log-density `(rows, places)` of all of rows but their holes, in float64.
+
+    Args:
+        mixture: its members take turns among a row's places.
+        reference: of the rows.
+        position: `(rows * places, columns)`, which says where in their intervals ties are.
+    """
+    rows = len(reference.low)
+    x = reference.outward(position)[0].reshape(rows, -1, mixture.members, position.shape[1])
+    found = torch.empty(x.shape[:3], dtype=torch.float64, device=x.device)
+    for own in range(mixture.members):
+        conditional = _Conditional.of(mixture, own, ~reference.free)
+        heights = conditional.heights(x[:, :, own]).double()
+        found[:, :, own] = torch.logsumexp(heights, 1)
+    seen = (~reference.free).sum(1, keepdim=True)
+    return found.flatten(1) - 0.5 * math.log(2 * math.pi) * seen
+
+
 class _Conditional(NamedTuple):
     """What one mixture's components say of rows' holes, by what is seen.
 
@@ -105,17 +125,20 @@ class _Conditional(NamedTuple):
             constant.to(like),
         )
 
+    def heights(self, x: Tensor) -> Tensor:
+        """Return log-densities `(rows, components, places)` of what is seen, less a constant."""
+        # Rows, components, columns, places.
+        off = x[:, None].mT - self.mean[..., None]
+        off = torch.where(self.seen[:, None, :, None], off, 0.0)
+        return self.constant[..., None] - 0.5 * (off * (self.precision @ off)).sum(2)
+
     def drawn(self, x: Tensor, noise: Tensor, lot: Tensor) -> Tensor:
         """Return rows `(rows, places, columns)` drawn given what is seen of `x`.
 
         A component is picked by its probability given that; a row of it is drawn, and corrected by
         as much as it is off what is seen (Matheron's rule).
         """
-        # Rows, components, columns, places.
-        off = x[:, None].mT - self.mean[..., None]
-        off = torch.where(self.seen[:, None, :, None], off, 0.0)
-        heights = self.constant[..., None] - 0.5 * (off * (self.precision @ off)).sum(2)
-        bounds = heights.double().softmax(1).cumsum(1).mT
+        bounds = self.heights(x).double().softmax(1).cumsum(1).mT
         picked = (lot[..., None] > bounds[..., :-1]).sum(2)
         whole = self.mean[picked] + (self.root[picked] @ noise[..., None])[..., 0]
         off = torch.where(self.seen[:, None], x - whole, 0.0)

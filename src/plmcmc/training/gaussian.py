@@ -90,7 +90,9 @@ def expectation_maximisation(
     filled = torch.where(observed, x, 0.0)
     mean = (weight[:, None] * filled).sum(0) / share
     spread = (weight[:, None] * seen * (filled - mean).square()).sum(0) / share
-    gaussian = start or Gaussian(mean, spread.clamp(min=1e-12).diag())
+    # A column of which nothing is known may be anything; a score has a variance of about 1.
+    spread = torch.where(observed.any(0), spread.clamp(min=1e-12), 1.0)
+    gaussian = start or Gaussian(mean, spread.diag())
     scale = gaussian.covariance.diagonal().sqrt()
     rows = _Patterns.of(observed, filled, weight)
     for _ in range(steps):

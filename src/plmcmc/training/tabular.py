@@ -105,7 +105,8 @@ class TableEM:
             raise ValueError(
                 f"expected a row for each of {team.size} processes; got {self.rows}: start fewer"
             )
-        self.chains = settings.chains_per_row(self.rows)
+        # Two draws of a hidden value are the fewest that it can be scored by.
+        self.chains = max(settings.chains_per_row(self.rows), 2 if flow.members == 1 else 1)
         self.hidden = hidden if hidden is not None and len(hidden.rows) else None
         self.optimizer = AdamW(self._groups(), weight_decay=settings.weight_decay, fused=True)
         self.steady = Steady(self.optimizer, [flow, self.averaged], settings.learning_rate, ADVICE)
