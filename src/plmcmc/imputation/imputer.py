@@ -34,7 +34,9 @@ Array = NDArray[np.float64]
 
 
 class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Fills holes with what a normalizing flow, trained on the table itself, expects there.
+    """Fills holes with what normalizing flows, trained on the table itself, expect there.
+
+    Mixtures of Gaussians join them where they help.
 
     Args:
         effort: `"fast"`, `"default"`, `"thorough"`, or an `Effort`.

@@ -107,7 +107,7 @@ def fit_table(
             stop=training.over,
         )
     mixture = None
-    tried = _tried_mixtures(found, regions, hidden, effort, seed)
+    tried = _tried_mixtures(found, regions, hidden, effort, seed, shown)
     joins = tried is not None and training.joined_by(state, tried)
     # Of unlike processors the last bit may differ.
     if team.agreed(int(joins)):
@@ -120,7 +120,7 @@ def fit_table(
 
 
 def _tried_mixtures(
-    found: Copula, regions: Regions, hidden: Hidden, effort: Effort, seed: int
+    found: Copula, regions: Regions, hidden: Hidden, effort: Effort, seed: int, show: bool | None
 ) -> Array | None:
     """Return how well some mixtures find hidden values; None if there should not be any."""
     rows, columns = regions.low.shape
@@ -129,7 +129,9 @@ def _tried_mixtures(
     # Mixtures blur what nearly follows from other columns, and scores of all columns hide it.
     if float(precision_of(found.gaussian.covariance).diagonal().rsqrt().min()) < FOLLOWS:
         return None
-    some = fit_mixtures(found, min(TRIED, effort.mixtures), seed)
+    members = min(TRIED, effort.mixtures)
+    with progress_bar("Trying mixtures", members, show=show) as report:
+        some = fit_mixtures(found, members, seed, report)
     return hidden_scores(some, References(found.gaussian, regions, some.mean), hidden, seed)
 
 
