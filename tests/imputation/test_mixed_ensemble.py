@@ -10,9 +10,10 @@ from safetensors.torch import load_file, save_file
 
 from plmcmc import FlowImputer
 from plmcmc.cli import main
-from plmcmc.flows import FileError
+from plmcmc.flows import FileError, GaussianMixture
 from plmcmc.flows.stored import CONFIG, WEIGHTS
 from plmcmc.imputation import learning, sampling
+from plmcmc.imputation.density_checks import check_mixture
 from plmcmc.statistics import nmse
 from rehashed import rehash
 from toy_tables import TINY
@@ -171,3 +172,11 @@ def test_mixtures_that_no_scores_have_are_refused(fitted, tmp_path, name, value)
     rehash(tmp_path / "m")
     with pytest.raises(FileError, match="mixture: expected mixtures of normal scores"):
         FlowImputer.load(tmp_path / "m")
+
+
+def test_too_many_components_are_refused():
+    check_mixture(GaussianMixture(2, members=16, components=40))
+    with pytest.raises(
+        ValueError, match="expected 4096 components of all members at most; got 8000"
+    ):
+        check_mixture(GaussianMixture(2, members=8, components=1000))

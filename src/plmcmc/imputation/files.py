@@ -27,6 +27,7 @@ from plmcmc.flows.stored import (
 )
 from plmcmc.flows.strict_json import Fields, shown
 from plmcmc.imputation.convergence import no_chains
+from plmcmc.imputation.density_checks import check_bounded, check_mixture, check_moments
 from plmcmc.imputation.device import device_of
 from plmcmc.imputation.drawing import STATISTICS
 from plmcmc.imputation.effort import Effort
@@ -41,12 +42,6 @@ MOST = 10**6
 # Trajectories for each row: a file that asks for more would have whoever loads it wait for days.
 # The largest effort that has a name takes 17,280.
 MOST_TRAJECTORIES = 2 * 10**6
-# No mean of normal scores, nor a deviation of them, is near this.
-FARTHEST = 1e3
-# Components of all mixtures together: each takes a matrix for every row.
-MOST_COMPONENTS = 4096
-# Points at which a flow is tried, and what may not come of them.
-PROBES, OVERFLOW = 7, 1e12
 # What a drawing needs one of.
 _SOME = ("members", "chains", "states")
 VERSION = 3
@@ -225,11 +220,11 @@ def _model(described: Fields, layout: Layout, tensors: _Tensors) -> TableModel:
     gaussian = _gaussian("gaussian", (width,), tensors)
     others = _gaussian("others", (None, width), tensors)
     flow = _flow(described, "flow", TabularFlow, "members", width, tensors)
-    _check_bounded(flow)
+    check_bounded(flow)
     mixture = None
     if described.has("mixture"):
         mixture = _flow(described, "mixture", GaussianMixture, "mixtures", width, tensors)
-        _check_mixture(mixture)
+        check_mixture(mixture)
     if tensors.left:
         raise ValueError(f"{WEIGHTS}: {shown(next(iter(tensors.left)))} belongs to nothing")
     return TableModel(schema, gaussian, others, flow, mixture)
@@ -254,53 +249,8 @@ def _gaussian(name: str, shape: tuple[int | None, ...], tensors: _Tensors) -> Ga
     mean = tensors.take(f"{name}.mean", torch.float64, *shape)
     wide = (*mean.shape, mean.shape[-1])
     covariance = tensors.take(f"{name}.covariance", torch.float64, *wide)
-    if not bool(mean.isfinite().all() & covariance.isfinite().all()):
-        raise ValueError(f"{WEIGHTS}, {name}: expected finite numbers")
-    if float(mean.abs().max()) > FARTHEST or float(covariance.abs().max()) > FARTHEST**2:
-        raise ValueError(f"{WEIGHTS}, {name}: expected moments of normal scores")
-    # Of a matrix that is not symmetric, only one half is looked at by what follows.
-    even = bool(torch.allclose(covariance, covariance.mT, rtol=1e-6, atol=1e-9))
-    if not even or bool(torch.linalg.cholesky_ex(covariance).info.any()):
-        raise ValueError(
-            f"{WEIGHTS}, {name}.covariance: expected a positive definite, symmetric matrix"
-        )
+    check_moments(mean, covariance, name)
     return Gaussian(mean, covariance)
-
-
-def _check_mixture(mixture: GaussianMixture) -> None:
-    """Refuse Gaussians that no scores have: of no width, of hardly any, or far away."""
-    if mixture.members * mixture.components > MOST_COMPONENTS:
-        raise ValueError(
-            f"config.json, mixture: expected {MOST_COMPONENTS} components of all members at most; "
-            f"got {mixture.members * mixture.components}"
-        )
-    inward = mixture.inward.tril().double()
-    widths = inward.diagonal(dim1=-2, dim2=-1)
-    sane = ((widths > 1 / FARTHEST) & (widths < FARTHEST)).all()
-    near = (mixture.mean.abs() < FARTHEST).all() & (mixture.log_weight.abs() < FARTHEST).all()
-    if bool(sane & near):
-        # What is solved for later: covariances that are far from singular.
-        eye = torch.eye(mixture.features, dtype=inward.dtype).expand_as(inward)
-        root = torch.linalg.solve_triangular(inward, eye, upper=False)
-        covariance = root @ root.mT
-        factor, failed = torch.linalg.cholesky_ex(covariance)
-        widths = factor.diagonal(dim1=-2, dim2=-1)
-        sane = ~failed.any() & (widths > 1 / FARTHEST).all()
-        near = (covariance.abs() < FARTHEST**2).all()
-    if not bool(sane & near):
-        raise ValueError(f"{WEIGHTS}, mixture: expected mixtures of normal scores")
-
-
-@torch.no_grad()
-def _check_bounded(flow: TabularFlow) -> None:
-    """Refuse a flow of scores that overflows where scores are: weights may be finite, and huge."""
-    points = torch.linspace(-3, 3, PROBES)[:, None].expand(-1, flow.features)
-    rows = points.repeat_interleave(flow.members, 0)
-    for way in (flow.to_latent, flow.to_data):
-        found, log_det = way(rows)
-        # The square of a latent is part of its density, and must be finite, too.
-        if not bool((found.abs() < OVERFLOW).all() & log_det.isfinite().all()):
-            raise ValueError(f"{WEIGHTS}, {_FLOW[:-1]}: its numbers are too large to compute with")
 
 
 def _in_turn(low: Tensor, high: Tensor) -> bool:
