@@ -75,6 +75,15 @@ def test_clusters_are_found_with_their_shares():
     torch.testing.assert_close(found.covariance[order], eye, atol=0.06, rtol=0)
 
 
+def test_rows_of_one_value_have_what_is_added_to_their_scatter():
+    rows, columns = 100, 4
+    x = torch.full((rows, columns), 0.7).double()
+    found = fitted(x, torch.ones_like(x, dtype=torch.bool), 1, torch.Generator().manual_seed(0))
+    width = 0.003 * columns**2 / rows + 1e-4
+    expected = width * torch.eye(columns).double()[None]
+    torch.testing.assert_close(found.covariance, expected, rtol=1e-3, atol=1e-9)
+
+
 def test_a_component_that_nobody_belongs_to_stays_finite():
     x, observed = two_clusters(rows=12)
     found = fitted(x, observed, 12, torch.Generator().manual_seed(0))

@@ -26,6 +26,24 @@ class Components(NamedTuple):
     covariance: Tensor
 
 
+def seen_precisions(covariance: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the inverses of covariances of what is seen alone, and half of their log-determinants.
+
+    Args:
+        covariance: `(components, columns, columns)`.
+        seen: bool `(patterns, columns)`.
+
+    Returns:
+        `(patterns, components, columns, columns)`, 0 at holes, and `(patterns, components)`.
+    """
+    both = (seen[:, :, None] & seen[:, None])[:, None]
+    # Bordered by ones at the holes, so that all patterns are of one size.
+    eye = torch.eye(seen.shape[1], dtype=covariance.dtype, device=covariance.device)
+    factor = torch.linalg.cholesky(torch.where(both, covariance, eye))
+    precision = torch.where(both, torch.cholesky_inverse(factor), 0.0)
+    return precision, factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
 class GaussianMixture(nn.Module):
     """Several mixtures of Gaussians side by side.
 

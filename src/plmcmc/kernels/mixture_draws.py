@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from plmcmc.flows import GaussianMixture
+from plmcmc.flows.mixture import seen_precisions
 from plmcmc.rng import Streams
 from plmcmc.target import Reference
 
@@ -109,11 +110,7 @@ class _Conditional(NamedTuple):
         eye = torch.eye(mixture.features, dtype=inward.dtype, device=inward.device)
         root = torch.linalg.solve_triangular(inward, eye.expand_as(inward), upper=False)
         covariance = root @ root.mT
-        both = (seen[:, :, None] & seen[:, None])[:, None]
-        # Bordered by ones at the holes, so that all rows are of one size.
-        factor = torch.linalg.cholesky(torch.where(both, covariance, eye))
-        precision = torch.where(both, torch.cholesky_inverse(factor), 0.0)
-        log_det = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        precision, log_det = seen_precisions(covariance, seen)
         constant = mixture.log_weight[member].double() - log_det
         like = mixture.mean
         return cls(

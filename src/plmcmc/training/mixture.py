@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from plmcmc.flows.mixture import Components
+from plmcmc.flows.mixture import Components, seen_precisions
 from plmcmc.training.gaussian import patterns_of
 
 STEPS = 50
@@ -67,10 +67,7 @@ def _step(old: Components, rows: _Rows) -> Components:
     weight, mean, covariance = old
     columns = rows.x.shape[1]
     eye = torch.eye(columns, dtype=rows.x.dtype)
-    both = (rows.patterns[:, :, None] & rows.patterns[:, None])[:, None]
-    factor = torch.linalg.cholesky(torch.where(both, covariance, eye))
-    precision = torch.where(both, torch.cholesky_inverse(factor), 0.0)
-    log_det = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    precision, log_det = seen_precisions(covariance, rows.patterns)
     # Rows, components, columns.
     off = torch.where(rows.observed[:, None], rows.x[:, None] - mean, 0.0)
     pull = (precision[rows.which] @ off[..., None])[..., 0]
