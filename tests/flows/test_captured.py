@@ -73,6 +73,19 @@ def test_other_shapes_are_captured_apart(monkeypatch):
     assert recorder.captures == 2
 
 
+def test_large_batches_are_not_captured(monkeypatch):
+    recorder, own = Recorder(monkeypatch), flow()
+    monkeypatch.setattr(captured, "LARGE", rows(5).numel())
+    wrapped = Captured(own)
+    with torch.no_grad():
+        for count in (6, 6, 6, 6):
+            torch.testing.assert_close(wrapped.to_latent(rows(count)), own.to_latent(rows(count)))
+        assert recorder.captures == 0
+        for _ in range(4):
+            wrapped.to_latent(rows(5))
+    assert recorder.captures == 1
+
+
 def test_what_is_returned_stays_when_the_next_is_asked_for(monkeypatch):
     Recorder(monkeypatch)
     wrapped = Captured(flow())

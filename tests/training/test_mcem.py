@@ -260,13 +260,13 @@ def test_complete_rows_and_images_and_preprocessed_flows_are_trained_too(tmp_pat
 
 
 def test_chains_and_networks_compute_in_the_precision_asked_for(monkeypatch):
-    seen, own = [], m_step.condition
+    seen, own = [], m_step.CompletedEpoch._walked
 
-    def watched(flow, *rows, **options):
-        seen.append(own(flow, *rows, **options))
-        return seen[-1]
+    def watched(self, conditional, *others):
+        seen.append(conditional)
+        return own(self, conditional, *others)
 
-    monkeypatch.setattr(m_step, "condition", watched)
+    monkeypatch.setattr(m_step.CompletedEpoch, "_walked", watched)
     x = rows_with_holes(40)
     losses = {}
     for precision in ("float32", "bfloat16"):
@@ -316,6 +316,8 @@ def test_what_cannot_be_trained_is_refused():
         EMSchedule(proposals=0)
     with pytest.raises(TrainingError, match="optimizer must be one of"):
         EMSchedule(optimizer="sgd")
+    with pytest.raises(TrainingError, match="falling must be a share of the epochs"):
+        EMSchedule(falling=-0.1)
     with pytest.raises(TrainingError, match="momentum is RMSprop's"):
         EMSchedule(momentum=0.9)
     with pytest.raises(TrainingError, match="rising order"):
@@ -368,3 +370,34 @@ def test_a_doubled_column_s_copy_is_one_more_draw():
     assert np.array_equal(undouble(doubled[None])[1], x, equal_nan=True)
     with pytest.raises(ValueError, match="even number of columns"):
         undouble(draws[..., :5])
+
+
+def test_a_falling_rate_ends_near_nothing_and_a_resumed_run_goes_on_with_it(tmp_path, monkeypatch):
+    x, rates = rows_with_holes(60), []
+    schedule = replace(SHORT, falling=0.5)
+    before = m_step.set_rate
+    monkeypatch.setattr(
+        m_step, "set_rate", lambda own, rate: rates.append(rate) or before(own, rate)
+    )
+    whole = MonteCarloEM(schedule).fit(Linear(3).double(), x, random_state=0)
+    share = [1, 1, 1, 1, 0.75, 0.25]
+    np.testing.assert_allclose(rates, [schedule.learning_rate * own for own in share])
+    # As it was left after its fourth epoch.
+    path, flow = tmp_path / "saved.safetensors", Linear(3).double()
+    stopped = m_step.CompletedEpoch._maximise
+    done = []
+
+    def stop(self, completed, source):
+        done.append(1)
+        if len(done) == 5:
+            raise KeyboardInterrupt
+        return stopped(self, completed, source)
+
+    monkeypatch.setattr(m_step.CompletedEpoch, "_maximise", stop)
+    with pytest.raises(KeyboardInterrupt):
+        MonteCarloEM(schedule).fit(flow, x, random_state=0, checkpoint=path)
+    again = MonteCarloEM(schedule).fit(Linear(3).double(), x, random_state=0, checkpoint=path)
+    assert again.losses == whole.losses
+    constant = MonteCarloEM(SHORT).fit(Linear(3).double(), x, random_state=0)
+    assert constant.losses[0] == whole.losses[0]
+    assert constant.losses[-1] != whole.losses[-1]

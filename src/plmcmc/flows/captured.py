@@ -19,6 +19,9 @@ from plmcmc.flows.wrapped import Wrapped, has_tangent
 
 # Calls of a kind before one is captured: what is asked for once is not worth it.
 FIRST = 3
+# Numbers of a batch whose kernels take longer than launching them: a recording would cost memory,
+# and save nothing.
+LARGE = 2**24
 
 Outputs = tuple[Tensor, ...]
 Replay = Callable[[], None]
@@ -48,7 +51,8 @@ class Captured(Wrapped):
             # Somebody records more than this pass.
             with _frozen(self.flow):
                 return _outputs(self.flow, name, x)
-        if not self._possible or has_tangent(x) or (torch.is_grad_enabled() and not sloped):
+        slow = has_tangent(x) or (torch.is_grad_enabled() and not sloped)
+        if not self._possible or slow or x.numel() > LARGE:
             return _outputs(self.flow, name, x)
         kind = (name, x.shape, x.dtype, sloped)
         if kind not in self._passes:

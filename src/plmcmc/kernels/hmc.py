@@ -58,6 +58,11 @@ class Hamiltonian:
         """Turns of the longest trajectory; a GPU is asked once."""
         return int(self.turns.max())
 
+    @cached_property
+    def shortest(self) -> int:
+        """Turns of the shortest trajectory."""
+        return int(self.turns.min())
+
     def init(self, y: Tensor) -> GradientState:
         """Return the state of full rows `y`."""
         return gradient_start(self.target, y)
@@ -83,15 +88,18 @@ class Hamiltonian:
     ) -> tuple[GradientState, Tensor, Tensor]:
         """Kick by half, turn, kick by half, as often as the longest row wants."""
         for turn in range(self.longest):
-            # Rows that are done turn by nothing, and stay in the last bit.
-            going = self.turns > turn
-            step = torch.where(going[:, None, None], angle, 0.0)
+            going, step = self.turns > turn, angle
+            if turn >= self.shortest:
+                # Rows that are done turn by nothing, and stay in the last bit.
+                step = torch.where(going[:, None, None], angle, 0.0)
             kick = 0.5 * self.share * step
             momentum = momentum + kick * (u + self.frame.pull(state.gradient))
             cosine, sine = step.cos(), step.sin()
             u, momentum = u * cosine + momentum * sine, momentum * cosine - u * sine
             moved = differentiated(self.target, self.frame.outward(u, state.position))
-            state = choose(going.repeat_interleave(u.shape[1]), moved, state)
+            if turn >= self.shortest:
+                moved = choose(going.repeat_interleave(u.shape[1]), moved, state)
+            state = moved
             momentum = momentum + kick * (u + self.frame.pull(state.gradient))
         return state, u, momentum
 

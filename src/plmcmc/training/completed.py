@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from plmcmc.chains import Acceptance, Schedule, run, stepper_of
 from plmcmc.data import Incomplete
-from plmcmc.flows import Captured, ContextualFlow, Preprocessed, while_sampling
+from plmcmc.flows import Captured, Preprocessed, lowered, while_sampling
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior import Conditional, ConvergenceWarning, Method, condition, methods
 from plmcmc.posterior.memory import in_chunks, rows_at_once
@@ -83,8 +83,11 @@ class CompletedEpoch:
         steps = (schedule.epochs - 1) // schedule.every if len(self.holed) > 0 else 0
         self.acceptance = torch.full((steps,), torch.nan, dtype=torch.float64)
         self.stuck = torch.full_like(self.acceptance, torch.nan)
+        # Checked once: E-steps ask it with other weights.
+        asked = data.select(self.holed if len(self.holed) > 0 else slice(1))
         try:
-            condition(flow.eval(), data.values[:1], data.observed[:1], precision=schedule.precision)
+            self.conditional = condition(flow.eval(), asked.values, asked.observed)
+            lowered(flow, schedule.precision)
         except TypeError as error:
             raise TrainingError(str(error)) from error
 
@@ -119,8 +122,8 @@ class CompletedEpoch:
         """Fit the flow to completed rows; return them, completed anew where that is due."""
         if epoch <= self.schedule.every:
             completed = self._drawn(epoch)
-        if float(self.steady.share) < 1:
-            set_rate(self.optimizer, self.schedule.learning_rate * float(self.steady.share))
+        if self.schedule.falling > 0 or float(self.steady.share) < 1:
+            set_rate(self.optimizer, self.schedule.rate_of(epoch) * float(self.steady.share))
         self.losses[epoch - 1] = self._maximise(completed, source)
         self.steady.check(float(self.losses[epoch - 1]), completed[0].numel())
         if self.schedule.expects(epoch) and len(self.holed) > 0:
@@ -148,14 +151,12 @@ class CompletedEpoch:
 
     def _expect(self, completed: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
         """Walk every copy's chain; return where they are, and acceptance of rows with holes."""
-        copies, data = self.schedule.copies, self.data.select(self.holed)
+        copies, data = self.schedule.copies, self.conditional.data
         stacked = completed.unflatten(0, (-1, copies)).clone()
         before, after = stacked[self.holed], torch.empty_like(stacked[self.holed])
-        # Made anew: what it finds out about the flow is true of these weights only.
-        options = {"precision": self.schedule.precision, "check": False}
-        conditional = condition(self.flow.eval(), data.values, data.observed, **options)
-        if before.is_cuda and not isinstance(conditional.flow, ContextualFlow):
-            conditional = replace(conditional, flow=Captured(conditional.flow))
+        flow = lowered(self.flow.eval(), self.schedule.precision)
+        # Another one: what it finds out about the flow is true of these weights only.
+        conditional = replace(self.conditional, flow=Captured(flow) if before.is_cuda else flow)
         method, rates = (
             self._method(conditional, epoch),
             torch.zeros(data.rows, dtype=torch.float64),

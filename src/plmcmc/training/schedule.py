@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from torch import nn
@@ -26,7 +27,9 @@ class EMSchedule:
         copies: chains of each row; each completes a copy of the row for the flow to train on.
         batch_size: completed rows per gradient step.
         optimizer: `"adam"`, `"adamw"`, `"adamax"` or `"rmsprop"`.
-        learning_rate: of the optimizer; constant.
+        learning_rate: of the optimizer.
+        falling: share of the epochs, the last ones, in which the rate falls to nothing along a
+            cosine, epoch by epoch; 0 keeps it.
         momentum: of RMSprop.
         clip: largest norm of a gradient; None for any.
         noise: deviation of noise added to the completed rows afresh in every step, in whitened
@@ -52,6 +55,7 @@ class EMSchedule:
     batch_size: int = 3000
     optimizer: str = "adamax"
     learning_rate: float = 2e-3
+    falling: float = 0.0
     momentum: float = 0.0
     clip: float | None = None
     noise: float = 0.0
@@ -73,6 +77,10 @@ class EMSchedule:
             )
         refuse_precision(self.precision)
         refuse_noise(self.noise)
+        if not 0 <= self.falling <= 1:
+            raise TrainingError(
+                f"falling must be a share of the epochs, between 0 and 1; got {self.falling}"
+            )
         if self.momentum != 0 and self.optimizer != "rmsprop":
             raise TrainingError(f"momentum is RMSprop's; {self.optimizer} takes none")
         if list(self.later) != sorted(self.later, key=lambda pair: pair[0]):
@@ -88,6 +96,18 @@ class EMSchedule:
     def expects(self, epoch: int) -> bool:
         """Whether an E-step follows this epoch; none follows the last, which nothing would use."""
         return epoch % self.every == 0 and epoch < self.epochs
+
+    def rate_of(self, epoch: int) -> float:
+        """Return the learning rate of this epoch, the first being 1.
+
+        Example:
+            >>> schedule = EMSchedule(epochs=8, learning_rate=1.0, falling=0.5)
+            >>> [round(schedule.rate_of(epoch), 2) for epoch in (1, 5, 6, 7, 8)]
+            [1.0, 1.0, 0.85, 0.5, 0.15]
+        """
+        falling = self.falling * self.epochs
+        fallen = (epoch - 1 - (self.epochs - falling)) / falling if falling > 0 else 0.0
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * max(0.0, fallen)))
 
     def optimizer_of(self, parameters: list[nn.Parameter]) -> Optimizer:
         """Return the optimizer of these parameters."""
