@@ -11,7 +11,7 @@ from plmcmc.experiments import experiment_of, reproduce
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits
 from plmcmc.experiments.sources import embedded_digits
 from plmcmc.experiments.study import Place
-from plmcmc.training import MonteCarloEM
+from plmcmc.training import MonteCarloEM, mcem
 from plmcmc.training.completed import CompletedEpoch
 
 TRAINING = experiment_of("training-progress", "smoke").training
@@ -112,6 +112,8 @@ def test_training_goes_on_where_it_was_stopped(digits, observed, tmp_path, monke
         return expect(self, completed, epoch)
 
     monkeypatch.setattr(CompletedEpoch, "_expect", stopped)
+    # However long a save takes.
+    monkeypatch.setattr(mcem, "REST", 0.0)
     with pytest.raises(KeyboardInterrupt):
         TRAINING.trained(digits, observed, place)
     resumed = TRAINING.trained(digits, observed, place)

@@ -24,7 +24,7 @@ from plmcmc.flows import ContextualFlow, Preprocessed, Whiten, home
 from plmcmc.rng import RandomState, Streams, generator
 from plmcmc.training.completed import CompletedEpoch, CompletedInfo, observed_range
 from plmcmc.training.faults import TrainingError
-from plmcmc.training.fit import described_flow, refuse_lower_float64
+from plmcmc.training.fit import REST, described_flow, refuse_lower_float64
 from plmcmc.training.schedule import EMSchedule
 
 
@@ -83,7 +83,8 @@ class MonteCarloEM:
             observed: bool, shape of `x`, True = seen.
             random_state: seed of the holes, the chains and the shuffling.
             progress: show a bar; by default on a terminal only.
-            checkpoint: file to save to after every E-step, and to resume from.
+            checkpoint: file to resume from, and to save to after E-steps, if that does not take
+                more than a twentieth of the time.
 
         Raises:
             TrainingError: when the flow cannot be trained, or training went astray.
@@ -162,8 +163,9 @@ def _in_users_units(
 def _saved(
     path: str | Path | None, identity: Mapping[str, str], schedule: EMSchedule
 ) -> Checkpoint | None:
-    # Completions of a large data set are large: they are written when they are new.
-    return None if path is None else Checkpoint(Path(path), identity, schedule.every)
+    # Completions of a large data set are large: they are written when they are new, and not so
+    # often that others wait for it.
+    return None if path is None else Checkpoint(Path(path), identity, schedule.every, REST)
 
 
 def _words(info: CompletedInfo) -> str:

@@ -42,6 +42,7 @@ class Budget:
         misgan_epochs: of MisGAN's training.
         misgan_channels: of its widest convolutions.
         our_epochs: of our training.
+        our_falling: share of them, the last, in which the learning rate falls to nothing.
         our_every: epochs between two rounds of our chains.
         our_trajectories: of each chain in a round, after those that tune it.
         our_chains: of a digit in our tests.
@@ -57,8 +58,9 @@ class Budget:
     chains: int = 10
     misgan_epochs: int = 500
     misgan_channels: int = 64
-    our_epochs: int = 180
-    our_every: int = 3
+    our_epochs: int = 200
+    our_falling: float = 0.2
+    our_every: int = 2
     our_trajectories: int = 1
     our_chains: int = 2
     our_warmup: int = 120
@@ -157,6 +159,7 @@ class Ours(Filler):
             batch_size=500,
             optimizer="adamw",
             learning_rate=3e-4,
+            falling=budget.our_falling,
             clip=10.0,
             noise=0.1,
             precision=budget.precision,

@@ -184,6 +184,7 @@ def at(name: str, scale: str) -> Table1:
         return Table1(budget=Budget(misgan_epochs=100, precision="bfloat16", compiled=True))
     if scale == "laptop":
         ours: dict[str, Any] = {"our_every": 6, "our_warmup": 40, "our_draws": 20}
+        ours |= {"our_epochs": 180, "our_falling": 0.0}
         budget = Budget(width=128, epochs=60, proposals=200, misgan_epochs=4, **ours)
         return Table1(
             budget=budget, digits=3000, test_digits=100, tests=2, cells=CELLS[:3], lenet_epochs=4
