@@ -13,8 +13,11 @@ from torch.autograd import forward_ad
 
 import plmcmc
 from flow_cases import shaken
-from plmcmc.flows import NICE, Compiled, RealNVP, compiled, lowered, while_sampling
+from plmcmc.data import Incomplete
+from plmcmc.flows import NICE, Captured, Compiled, RealNVP, compiled, lowered, while_sampling
+from plmcmc.flows.grid import whole
 from plmcmc.posterior import methods
+from plmcmc.target import ConditionalTarget, Warp, differentiate
 from toys import quiet
 from tracing import tracing, without_a_compiler
 
@@ -65,6 +68,31 @@ def test_slopes_are_the_flows_own(traced):
         ahead, torch.func.jvp(lambda x: flow.to_latent(x)[0], (x,), (torch.ones_like(x),))[1]
     )
     assert not traced
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+@pytest.mark.parametrize("name", FLOWS)
+def test_densities_are_compiled_with_their_slopes(name, precision, traced):
+    warp = Warp(*(number * torch.ones(5) for number in (0.1, 1.2, 0.3, 0.8)))
+    for count in (70, 300):
+        # E-steps lower the flow anew.
+        flow = lowered(shaken(FLOWS[name](), 0.1).eval(), precision)
+        data = Incomplete(rows_of(count), rows_of(count) > 0)
+        with while_sampling():
+            expected = differentiate(ConditionalTarget(flow, data, warp), data.values.flip(0))
+            fast = ConditionalTarget(Captured(Compiled(flow)), data, warp)
+            point, slope = differentiate(fast, data.values.flip(0))
+        torch.testing.assert_close(point, expected[0])
+        torch.testing.assert_close(slope, expected[1])
+        assert bool((slope[~data.observed] != 0).all())
+    assert len(traced) == 1
+
+
+def test_rounding_is_exact_in_a_compiled_pass(traced):
+    x = torch.cat([2.0 ** torch.arange(-30, 30) * sign * 1.37 for sign in (-1, 1)])
+    found = compiled.Fused(whole, "rounding")(x.requires_grad_())
+    assert torch.equal(found, x.round())
+    assert torch.autograd.grad(found.sum(), x)[0].tolist() == [1.0] * len(x)
 
 
 def test_tangents_go_through_the_flow_itself(traced):

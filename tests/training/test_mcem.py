@@ -298,13 +298,14 @@ def test_noise_widens_what_is_learned():
         EMSchedule(noise=-1.0)
 
 
-def test_steps_may_be_compiled():
+@pytest.mark.parametrize("method", [SHORT.method, methods.DataHamiltonian(turns=2, tuning=2)])
+def test_steps_may_be_compiled(method):
     x, losses = rows_with_holes(70), {}
     for compiled in (False, True):
         flow = NICE(x.shape[1], width=8, depth=1, random_state=0)
         with warnings.catch_warnings(), tracing() as traces:
             warnings.simplefilter("ignore", ConvergenceWarning)
-            schedule = replace(SHORT, compiled=compiled)
+            schedule = replace(SHORT, compiled=compiled, method=method)
             losses[compiled] = MonteCarloEM(schedule).fit(flow, x, random_state=0).losses
         assert bool(traces) == compiled
     assert losses[True] == pytest.approx(losses[False], rel=1e-5)

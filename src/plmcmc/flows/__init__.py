@@ -3,7 +3,7 @@
 from plmcmc.flows.arithmetic import full_precision, while_sampling
 from plmcmc.flows.beside import Beside
 from plmcmc.flows.captured import Captured, record, rehearse, replayed
-from plmcmc.flows.compiled import Compiled
+from plmcmc.flows.compiled import Compiled, compiled_within
 from plmcmc.flows.contract import BrokenFlow, check_flow
 from plmcmc.flows.files import load, save
 from plmcmc.flows.glow import Absolute, Glow
@@ -53,6 +53,7 @@ __all__ = [
     "Whiten",
     "check_flow",
     "choose_rows",
+    "compiled_within",
     "constant_weights",
     "differentiable",
     "finite_rows",

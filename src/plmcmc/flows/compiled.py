@@ -72,6 +72,8 @@ def with_own_code(work: Callable[..., Any]) -> Callable[..., Any]:
 class Compiled(Wrapped):
     """The same flow; passes whose slopes nobody wants are compiled, once for all numbers of rows.
 
+    Those whose slopes are wanted belong to more, which is compiled with them: see `fused`.
+
     Args:
         flow: the flow.
     """
@@ -88,6 +90,22 @@ class Compiled(Wrapped):
         plain = getattr(self.flow, name)
         if torch.is_grad_enabled() or has_tangent(x):
             return plain(x)
-        if name not in self._fast:
-            self._fast[name] = Fused(plain, f"the flow's {name}", dynamic=True)
-        return self._fast[name](x)
+        return self.fused(plain, f"the flow's {name}")(x)
+
+    def fused(self, work: Callable[..., Any], what: str) -> Fused:
+        """Return a function that asks this flow, compiled with all that it asks.
+
+        Args:
+            work: the function.
+            what: it is; the same words are taken for the same function.
+        """
+        if what not in self._fast:
+            self._fast[what] = Fused(work, what, dynamic=True)
+        return self._fast[what]
+
+
+def compiled_within(flow: object) -> Compiled | None:
+    """Return the compiled flow that a flow is, or is wrapped around."""
+    while isinstance(flow, Wrapped) and not isinstance(flow, Compiled):
+        flow = flow.flow
+    return flow if isinstance(flow, Compiled) else None

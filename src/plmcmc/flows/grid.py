@@ -33,7 +33,10 @@ def on_grid(x: Tensor, step: float) -> Tensor:
 
 def whole(x: Tensor) -> Tensor:
     """Return the nearest whole numbers; slopes are those of `x`."""
-    return x.round() if torch.compiler.is_compiling() else Whole.apply(x)
+    if torch.compiler.is_compiling():
+        # Functions of one's own are opaque to a compiler. Both sums are exact.
+        return x + (x.round() - x).detach()
+    return Whole.apply(x)
 
 
 class Whole(Function):

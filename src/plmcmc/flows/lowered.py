@@ -59,6 +59,8 @@ def lowered(flow: Flow, precision: str) -> Flow:
         elif isinstance(part, RealNVP):
             nets = part.conditioners
             part.conditioners = nn.ModuleList(_Lowered(own, precision) for own in nets)
+        # Nobody trains what is for sampling only.
+        part.requires_grad_(False)
     return copied
 
 

@@ -13,7 +13,6 @@ from plmcmc.flows.arithmetic import rounded_products
 
 def product(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tensor:
     """Return `x weight^T + bias`, negative ones zero if `rectified`; slopes are of `x` alone."""
-    # Only passes whose slopes nobody wants are compiled.
     work = _multiplied if torch.compiler.is_compiling() else Product.apply
     return work(x, weight, bias, rectified)
 
@@ -25,14 +24,43 @@ def _multiply(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tenso
         return work(bias, x, weight.T)
 
 
-# For a compiler, which would take it apart: one operation.
+def _slope(slope: Tensor, weight: Tensor, output: Tensor, rectified: bool) -> Tensor:
+    with rounded_products():
+        return _open(slope, output, rectified) @ weight
+
+
+def _open(slope: Tensor, output: Tensor, rectified: bool) -> Tensor:
+    """Return a slope, zero where negative values were cut off."""
+    return torch.ops.aten.threshold_backward(slope, output, 0) if rectified else slope
+
+
+# For a compiler, which would take them apart: one operation each.
 _multiplied = torch.library.custom_op("plmcmc::multiplied", _multiply, mutates_args=())
+_sloped = torch.library.custom_op("plmcmc::sloped", _slope, mutates_args=())
 
 
 @_multiplied.register_fake
 def _(x: Tensor, weight: Tensor, bias: Tensor, rectified: bool) -> Tensor:
     del bias, rectified
     return x.new_empty(x.shape[0], weight.shape[0])
+
+
+@_sloped.register_fake
+def _(slope: Tensor, weight: Tensor, output: Tensor, rectified: bool) -> Tensor:
+    del output, rectified
+    return slope.new_empty(slope.shape[0], weight.shape[1])
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: Tensor) -> None:
+    ctx.rectified = inputs[3]
+    ctx.save_for_backward(inputs[1], output)
+
+
+def _backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None, None]:
+    return _sloped(slope, *ctx.saved_tensors, ctx.rectified), None, None, None
+
+
+_multiplied.register_autograd(_backward, setup_context=_keep)
 
 
 class Product(Function):
@@ -61,18 +89,11 @@ class Product(Function):
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the slope of `x`."""
-        weight, output = ctx.saved_tensors
-        with rounded_products():
-            return _open(ctx, output, slope) @ weight, None, None, None
+        return _slope(slope, *ctx.saved_tensors, ctx.rectified), None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return how the product moves with `x`."""
         weight, output = ctx.saved_tensors
         with rounded_products():
-            return _open(ctx, output, tangent @ weight.T)
-
-
-def _open(ctx: Any, output: Tensor, slope: Tensor) -> Tensor:
-    """Return a slope, zero where negative values were cut off."""
-    return slope * (output > 0) if ctx.rectified else slope
+            return _open(tangent @ weight.T, output, ctx.rectified)

@@ -7,6 +7,12 @@ from typing import ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from plmcmc.flows import compiled_within
+
+# Numbers of a batch: the kernels of smaller ones take less time than launching them, and a GPU
+# replays their passes.
+LARGE = 2**20
+
 
 class Point(NamedTuple):
     """Where each row's chain stands.
@@ -46,8 +52,20 @@ def differentiate(target: Target, position: Tensor) -> tuple[Point, Tensor]:
     """Return the point and the gradient of its log-density, zero where nothing may move."""
     with torch.enable_grad():
         leaf = position.detach().requires_grad_()
-        point = target(leaf)
+        point = _evaluated(target, leaf)
         (gradient,) = torch.autograd.grad(point.log_density.sum(), leaf)
     if target.free is not None:
         gradient = gradient * target.free
     return Point(*(field.detach() for field in point)), gradient
+
+
+def _evaluated(target: Target, position: Tensor) -> Point:
+    """Evaluate the target, compiled with its slopes if its flow is."""
+    flow = compiled_within(getattr(target, "flow", None))
+    if flow is None or (position.is_cuda and position.numel() < LARGE):
+        return target(position)
+    return flow.fused(_asked, "the density")(target, position)
+
+
+def _asked(target: Target, position: Tensor) -> Point:
+    return target(position)

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from plmcmc.chains import Acceptance, Schedule, run, stepper_of
 from plmcmc.data import Incomplete
-from plmcmc.flows import Captured, Preprocessed, lowered, while_sampling
+from plmcmc.flows import Captured, Compiled, Preprocessed, lowered, while_sampling
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior import Conditional, ConvergenceWarning, Method, condition, methods
 from plmcmc.posterior.memory import in_chunks, rows_at_once
@@ -154,13 +154,10 @@ class CompletedEpoch:
         copies, data = self.schedule.copies, self.conditional.data
         stacked = completed.unflatten(0, (-1, copies)).clone()
         before, after = stacked[self.holed], torch.empty_like(stacked[self.holed])
-        flow = lowered(self.flow.eval(), self.schedule.precision)
         # Another one: what it finds out about the flow is true of these weights only.
-        conditional = replace(self.conditional, flow=Captured(flow) if before.is_cuda else flow)
-        method, rates = (
-            self._method(conditional, epoch),
-            torch.zeros(data.rows, dtype=torch.float64),
-        )
+        conditional = replace(self.conditional, flow=self._asked(epoch))
+        method = self._method(conditional, epoch)
+        rates = torch.zeros(data.rows, dtype=torch.float64)
 
         def walk(blocks: list[Block]) -> None:
             rows = torch.arange(blocks[0].start, blocks[-1].stop, device=before.device)
@@ -181,6 +178,15 @@ class CompletedEpoch:
         stacked[self.holed] = data.repeat(copies).project(after.flatten(0, 1)).view_as(after)
         self._tell_stuck(rates, data, epoch)
         return stacked.flatten(0, 1), rates
+
+    def _asked(self, epoch: int) -> Any:
+        """Return the flow as the chains of an E-step ask it."""
+        flow = lowered(self.flow.eval(), self.schedule.precision)
+        sloped = getattr(self.schedule.method_after(epoch), "gradient", False)
+        if self.schedule.compiled and sloped:
+            # Steps without slopes are compiled whole.
+            flow = Compiled(flow)
+        return Captured(flow) if self.data.values.is_cuda else flow
 
     def _tell_stuck(self, rates: Tensor, data: Incomplete, epoch: int) -> None:
         """Warn if most rows never moved, those apart of which nothing is seen."""

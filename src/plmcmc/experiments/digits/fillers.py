@@ -181,7 +181,8 @@ class Ours(Filler):
     def complete(self, digits: Pixels, observed: Seen, seed: int) -> Iterator[tuple[str, NDArray]]:
         """Yield the chains' last draws, and the mean of all draws."""
         rows, seen, budget = _flat(digits), _flat(observed), self.budget
-        draws = condition(self.flow, rows, seen, precision=budget.precision).sample(
+        options = {"precision": budget.precision, "compiled": budget.compiled}
+        draws = condition(self.flow, rows, seen, **options).sample(
             budget.our_draws,
             thin=2,
             chains=budget.our_chains,
