@@ -110,6 +110,8 @@ def test_what_a_part_saved_of_itself_goes_when_its_numbers_are_kept(
 def test_only_some_parts(tmp_path, counting):
     assert "1 of 3 parts" in run(tmp_path, only="part 1")
     assert RUN == ["part 1"]
+    run(tmp_path, only="p*t 2")
+    assert RUN == ["part 1", "part 2"]
     with pytest.raises(ValueError, match="no part of table2 has 'x' in its name; one is 'part 0'"):
         run(tmp_path, only="x")
 

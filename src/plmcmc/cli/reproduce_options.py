@@ -49,7 +49,11 @@ def add_reproduce(commands: Commands) -> None:
         metavar="DIR",
         help="where numbers, reports and trained flows go (%(default)s)",
     )
-    add("--only", metavar="TEXT", help="run only parts whose name has this in it")
+    add(
+        "--only",
+        metavar="TEXT",
+        help="run only parts whose name has this in it, * standing for anything: 'breast*PL-MCMC'",
+    )
     add("--device", default="cpu", help="where to work, such as cuda (%(default)s)")
     command.set_defaults(command=_run)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from plmcmc.disk import check_directory, failing_in_words, locked, write
@@ -35,7 +36,7 @@ def reproduce(
         output: directory; each experiment has one of its own in it, for each scale.
         data: directory of data sets.
         device: where to compute.
-        only: run only parts whose name has this in it.
+        only: run only parts whose name has this in it; `*` stands for anything.
         progress: show bars; by default on a terminal only.
         say: is told what is done.
     """
@@ -60,7 +61,7 @@ def reproduce(
 
 def _wanted(experiment: Experiment, name: str, only: str | None) -> list[str]:
     parts = experiment.parts()
-    wanted = [part for part in parts if only is None or only in part]
+    wanted = [part for part in parts if only is None or fnmatchcase(part, f"*{only}*")]
     if not wanted:
         raise ValueError(f"no part of {name} has {only!r} in its name; one is {parts[0]!r}")
     return wanted

@@ -41,6 +41,8 @@ class TableBudget:
         miwae_samples: weighted latents of a row that MIWAE fills by.
         trees: of each of missForest's forests.
         effort: of ours.
+        precision: that the paper's flows compute in.
+        compiled: let torch compile the paper's training and its chains.
     """
 
     epochs: int | None = None
@@ -50,6 +52,8 @@ class TableBudget:
     miwae_samples: int = 10_000
     trees: int = 100
     effort: str | Effort = "default"
+    precision: str = "float32"
+    compiled: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ class TableFiller:
             proposals=preset.schedule.proposals,
             chains=preset.draws,
             seed=seed,
+            precision=self.budget.precision,
+            compiled=self.budget.compiled,
         )
         draws = np.clip(draws, np.nanmin(rows, 0), np.nanmax(rows, 0))
         draws = undouble(draws) if preset.doubled else draws
@@ -115,6 +121,8 @@ class TableFiller:
             epochs=epochs,
             every=max(1, schedule.every * epochs // schedule.epochs),
             proposals=self.budget.proposals or schedule.proposals,
+            precision=self.budget.precision,
+            compiled=self.budget.compiled,
         )
         return replace(preset, schedule=schedule, draws=self.budget.chains or preset.draws)
 
