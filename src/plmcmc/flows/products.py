@@ -89,7 +89,8 @@ class Product(Function):
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the slope of `x`."""
-        return _slope(slope, *ctx.saved_tensors, ctx.rectified), None, None, None
+        weight, output = ctx.saved_tensors
+        return _slope(slope, weight, output, ctx.rectified), None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]

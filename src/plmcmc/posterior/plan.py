@@ -219,7 +219,8 @@ class _Collected:
         values = plan.conditional.values
         shape = (plan.chains, plan.schedule.draws, *values.shape)
         acceptance = np.full((plan.chains, len(values)), np.nan)
-        return cls(np.broadcast_to(values, shape).copy(), acceptance)
+        # Chains fill the holes, and `draws` all else.
+        return cls(np.empty(shape, values.dtype), acceptance)
 
     def take(self, rows: Tensor, values: Tensor, counted: Acceptance, *, exact: bool) -> None:
         chains, where = len(self.acceptance), rows.cpu().numpy()

@@ -193,7 +193,8 @@ def at(name: str, scale: str) -> Table2:
     if scale == "full":
         return Table2(budget=TableBudget(precision="bfloat16", compiled=True))
     if scale == "laptop":
-        fewer = {"epochs": 100, "proposals": 500, "miwae_epochs": 200, "miwae_samples": 1000}
+        fewer: dict[str, Any] = {"epochs": 100, "proposals": 500}
+        fewer |= {"miwae_epochs": 200, "miwae_samples": 1000}
         return Table2(budget=TableBudget(**fewer, effort="fast"), masks=1)
     fewer = {"epochs": 4, "proposals": 5, "chains": 3, "miwae_epochs": 2, "miwae_samples": 20}
     budget = TableBudget(**fewer, trees=10, effort=SMOKE)
