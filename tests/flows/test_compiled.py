@@ -5,6 +5,7 @@ What a compiler makes of a pass is torch's business: here a pass is traced, and 
 
 import pickle
 from copy import deepcopy
+from shutil import which
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from plmcmc.data import Incomplete
 from plmcmc.flows import NICE, Captured, Compiled, RealNVP, compiled, lowered, while_sampling
 from plmcmc.flows.grid import whole
 from plmcmc.posterior import methods
-from plmcmc.target import ConditionalTarget, Warp, differentiate
+from plmcmc.target import ConditionalTarget, NormalAuxiliary, Warp, differentiate
 from toys import quiet
 from tracing import tracing, without_a_compiler
 
@@ -86,6 +87,29 @@ def test_densities_are_compiled_with_their_slopes(name, precision, traced):
         torch.testing.assert_close(slope, expected[1])
         assert bool((slope[~data.observed] != 0).all())
     assert len(traced) == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Torch's, of what torch uses.
+@pytest.mark.skipif(which("g++") is None, reason="torch's own compiler needs a C++ compiler")
+def test_flows_of_one_kind_keep_their_own_numbers():
+    """Not traced but compiled: torch's compiler is who mixes them up."""
+    torch.compiler.reset()
+    for scale, perturb in ((0.0, 0.5), (2.0, 0.1), (5.0, 0.3)):
+        flow = shaken(NICE(5, width=8, depth=1, couplings=2, random_state=0), 0.1).eval()
+        with torch.no_grad():
+            flow.log_scale.sub_(scale)
+        x = rows_of(8).numpy()
+        x[:, 2:] = np.nan
+        found = []
+        for fast in (True, False):
+            posterior = plmcmc.condition(flow, x, precision="bfloat16", compiled=fast)
+            method = methods.Metropolis(perturb, 1.0 + perturb, NormalAuxiliary(np.exp(scale)))
+            options = {"method": method, "random_state": 0, "warmup": 0}
+            with quiet():
+                found.append(posterior.sample(6, **options).values / np.exp(scale))
+        # Steps of the grid, of which 2^21 are as wide as all samples.
+        np.testing.assert_allclose(*found, atol=1e-4)
+    torch.compiler.reset()
 
 
 def test_rounding_is_exact_in_a_compiled_pass(traced):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -45,7 +46,8 @@ class Fused:
         """Return what the function does."""
         if self.fast is not None:
             try:
-                return self.fast(*inputs)
+                with _numbers_as_constants():
+                    return self.fast(*inputs)
             # Compilers fail before anything is run, but for what they compile in parts.
             except RuntimeError as error:
                 if isinstance(error, torch.OutOfMemoryError):
@@ -57,6 +59,17 @@ class Fused:
                     stacklevel=2,
                 )
         return self.work(*inputs)
+
+
+def _numbers_as_constants() -> AbstractContextManager[None]:
+    """Let torch compile anew for every other number that a function finds in its objects.
+
+    By default it tries to make do with one function for all of them, which up to torch 2.13 at
+    least may go on with the first one's number and say nothing (pytorch issue 194976).
+    """
+    import torch._dynamo.config as compiler
+
+    return compiler.patch(specialize_float=True)
 
 
 def with_own_code(work: Callable[..., Any]) -> Callable[..., Any]:

@@ -26,7 +26,7 @@ def step_for(numbers: Tensor) -> float:
     return 2.0 ** (math.ceil(math.log2(largest)) - BITS) if 0 < largest < math.inf else 2.0**-BITS
 
 
-def on_grid(x: Tensor, step: float) -> Tensor:
+def on_grid(x: Tensor, step: float | Tensor) -> Tensor:
     """Return the nearest multiples of a power of two; slopes are those of `x`."""
     return whole(x * (1 / step)) * step
 

@@ -51,11 +51,9 @@ def lowered(flow: Flow, precision: str) -> Flow:
     copied = deepcopy(flow)
     for part in _modules(copied):
         if isinstance(part, NICE):
-            part.grid_step = _step(part)
-            nets = part.shifts
-            part.shifts = nn.ModuleList(
-                _Lowered(own, precision, 1 / part.grid_step) for own in nets
-            )
+            step, nets = _step(part), part.shifts
+            part.keep_on_grid(step)
+            part.shifts = nn.ModuleList(_Lowered(own, precision, 1 / step) for own in nets)
         elif isinstance(part, RealNVP):
             nets = part.conditioners
             part.conditioners = nn.ModuleList(_Lowered(own, precision) for own in nets)

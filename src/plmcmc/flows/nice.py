@@ -32,8 +32,10 @@ class NICE(LatentFlow):
 
     name = "nice"
     # For networks that round what they see: halves are kept on a grid of this step (see
-    # `plmcmc.flows.grid`), and shifts are told in steps.
+    # `plmcmc.flows.grid`), and shifts are told in steps. `grid` is the same as a tensor: to a
+    # compiler a number is a constant, and every other one a function to compile.
     grid_step: float | None = None
+    grid: Tensor | None
 
     def __init__(
         self,
@@ -65,11 +67,16 @@ class NICE(LatentFlow):
                 for i in range(couplings)
             )
         self.log_scale = nn.Parameter(torch.zeros(features))
+        self.register_buffer("grid", None, persistent=False)
+
+    def keep_on_grid(self, step: float) -> None:
+        """Keep halves on a grid from now on; shifts are to be told in its steps."""
+        self.grid_step, self.grid = step, torch.tensor(step, device=self.log_scale.device)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z`, in the partition's order, and the constant log-determinant."""
         first, second = self.partition.split(self.halves)
-        x = x if self.grid_step is None else on_grid(x, self.grid_step)
+        x = self._snapped(x)
         given, moved = x.index_select(1, first), x.index_select(1, second)
         for shift in self.shifts:
             given, moved = self._added(moved, shift(given)), given
@@ -78,16 +85,26 @@ class NICE(LatentFlow):
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return `x` and the constant log-determinant."""
-        z = z * (-self.log_scale).exp()
-        given, moved = self._part(z if self.grid_step is None else on_grid(z, self.grid_step))
+        given, moved = self._part(self._snapped(z * (-self.log_scale).exp()))
         for shift in reversed(self.shifts):
             given, moved = moved, self._added(given, shift(moved), sign=-1)
         x = torch.cat((given, moved), 1).index_select(1, self.back)
         return x, -total(self.log_scale).expand(len(z))
 
+    def _snapped(self, x: Tensor) -> Tensor:
+        if self.grid is None:
+            return x
+        if torch.compiler.is_compiling():
+            return on_grid(x, self.grid)
+        assert self.grid_step is not None
+        return on_grid(x, self.grid_step)
+
     def _added(self, moved: Tensor, shift: Tensor, sign: int = 1) -> Tensor:
-        if self.grid_step is None:
+        if self.grid is None:
             return torch.add(moved, shift, alpha=sign)
+        if torch.compiler.is_compiling():
+            return moved + whole(shift) * (sign * self.grid)
+        assert self.grid_step is not None
         return torch.add(moved, whole(shift), alpha=sign * self.grid_step)
 
     # After an odd number of couplings the halves have changed places.
