@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Generator, Tensor, nn
-from torch.optim import AdamW
+from torch import Generator, Tensor
 
 from plmcmc.data import Regions
-from plmcmc.flows import TabularFlow, log_prob
+from plmcmc.flows import TabularFlow
 from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams
 from plmcmc.target import TableTarget
@@ -27,22 +26,19 @@ from plmcmc.training.gaussian import Gaussian, precision_of
 from plmcmc.training.moments import moments_of
 from plmcmc.training.references import References
 from plmcmc.training.saved import fill
+from plmcmc.training.table_ascent import TableAscent
 from plmcmc.training.table_training import TableTraining
 from plmcmc.training.team import Team
 from plmcmc.training.validation import WINDOW, Array, Course, Hidden
 
-GRADIENT_CLIP = 10.0
 # Trajectories begin with this angle, and each update corrects it towards this acceptance.
 FIRST_STEP, ACCEPTANCE, GAIN = 0.5, 0.8, 0.05
 # Chains that a validation looks at, about.
 VALIDATED = 8192
-# Of the triangular layer, which starts where it should be.
-TRIANGULAR_RATE = 0.25
 ADVICE = (
     "look for a column with values far from all others, or lower learning_rate of the effort's "
     "training"
 )
-_TRIANGULAR = ("mean", "lower", "log_diagonal")
 ALONE = Team()
 
 
@@ -108,12 +104,12 @@ class TableEM:
         # Two draws of a hidden value are the fewest that it can be scored by.
         self.chains = max(settings.chains_per_row(self.rows), 2 if flow.members == 1 else 1)
         self.hidden = hidden if hidden is not None and len(hidden.rows) else None
-        self.optimizer = AdamW(self._groups(), weight_decay=settings.weight_decay, fused=True)
-        self.steady = Steady(self.optimizer, [flow, self.averaged], settings.learning_rate, ADVICE)
         residual = precision_of(gaussian.covariance).diagonal().rsqrt()
         width = settings.smoothing * self.rows ** (-1 / (columns + 4))
-        self.noise = (width * residual).to(flow.mean)
-        self._loss = team.averaging(_Loss(flow))
+        noise = (width * residual).to(flow.mean)
+        self.ascent = TableAscent(flow, self.averaged, settings, noise, team)
+        trained, rate = [flow, self.averaged], settings.learning_rate
+        self.steady = Steady(self.ascent.optimizer, trained, rate, ADVICE)
 
     @property
     def own(self) -> range:
@@ -157,11 +153,9 @@ class TableEM:
     ) -> tuple[EMState, EMInfo]:
         losses, rates = [], []
         for update in range(first, last):
-            self._set_rate(0.5 * (1 + math.cos(math.pi * update / self.settings.updates)))
             state, scores, accepted = self._expect(state, source)
-            losses.append(self._maximise(scores, source))
+            losses.append(self.ascent(scores, source, update, float(self.steady.share)))
             rates.append(accepted)
-            self._average(update)
         means = (self.team.mean(torch.stack(numbers).mean()) for numbers in (losses, rates))
         loss, rate = map(float, means)
         self.steady.check(loss, self.flow.features)
@@ -204,7 +198,7 @@ class TableEM:
         tensors = {f"now.{key}": value for key, value in self.flow.state_dict().items()}
         tensors |= {f"averaged.{key}": value for key, value in self.averaged.state_dict().items()}
         tensors |= {f"best.{key}": value for key, value in self.best.state_dict().items()}
-        return tensors | moments_of(self.optimizer) | self.steady.tensors()
+        return tensors | moments_of(self.ascent.optimizer) | self.steady.tensors()
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
@@ -253,7 +247,8 @@ class TableEM:
         ends = [self.team.share(self.rows, rank).stop for rank in range(self.team.size)]
         sizes = np.diff(np.searchsorted(rows, ends), prepend=0)
         mine = rows[np.isin(rows, self.own)]
-        found = self._moved(state, torch.as_tensor(mine, device=self.noise.device), chains, source)
+        mine = torch.as_tensor(mine, device=state.position.device)
+        found = self._moved(state, mine, chains, source)
         found = self.team.gathered(found, [chains * members * int(size) for size in sizes])
         return torch.as_tensor(self.hidden.scores(found.double().cpu().numpy()))
 
@@ -261,7 +256,7 @@ class TableEM:
         """Move the first chains of these rows, and return their scores."""
         members, columns = self.flow.members, self.flow.features
         if not len(rows):
-            return self.noise.new_empty(0, columns)
+            return state.position.new_empty(0, columns)
         target = TableTarget(self.averaged, self.references.of(rows))
         kernel = table_moves(target, state.log_step.exp().expand(len(rows)), self.settings.turns)
         first = (rows[:, None] - self.own.start) * self.chains
@@ -271,50 +266,6 @@ class TableEM:
             now, _ = kernel.step(now, Streams([source], [len(now.position)]))
             state.position[places] = now.position.reshape(-1, members, columns)
         return now.completion
-
-    def _maximise(self, scores: Tensor, source: Generator) -> Tensor:
-        noise = torch.empty_like(scores).normal_(generator=source)
-        with torch.enable_grad():
-            # Members share nothing, and their losses are added up.
-            loss = self._loss(scores + self.noise * noise) * self.flow.members
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(self.flow.parameters(), GRADIENT_CLIP)
-            self.optimizer.step()
-        return loss.detach() / self.flow.members
-
-    def _average(self, update: int) -> None:
-        # Shorter at first: the start is no part of the average.
-        keep = min(self.settings.average, (update + 1) / (update + 10))
-        with torch.no_grad():
-            for old, new in zip(self.averaged.parameters(), self.flow.parameters(), strict=True):
-                old.lerp_(new, 1 - keep)
-
-    def _groups(self) -> list[dict]:
-        rate = self.settings.learning_rate
-        named = dict(self.flow.named_parameters())
-        triangular = [named[name] for name in _TRIANGULAR]
-        others = [p for name, p in named.items() if name not in _TRIANGULAR]
-        return [
-            {"params": others, "lr": rate, "full": rate},
-            {"params": triangular, "lr": rate, "full": rate * TRIANGULAR_RATE},
-        ]
-
-    def _set_rate(self, share: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = share * group["full"] * float(self.steady.share)
-
-
-class _Loss(nn.Module):
-    """Minus the mean log-likelihood, as a module: so slopes are averaged over a team."""
-
-    def __init__(self, flow: TabularFlow) -> None:
-        super().__init__()
-        self.flow = flow
-
-    def forward(self, scores: Tensor) -> Tensor:
-        """Return the loss of some scores."""
-        return -log_prob(self.flow, scores).mean()
 
 
 def _half_and_half(flow: TabularFlow, other: TabularFlow) -> TabularFlow:
