@@ -46,6 +46,7 @@ def update_of(
 
     parts = [before, _bare(optimizer) if compiled else optimizer.step, after]
     if compiled:
+        _keep_rates_in_tensors(optimizer)
         # Each on its own: where one cannot be compiled, the others are not run twice.
         parts = [Fused(with_own_code(part), "the update") for part in parts]
 
@@ -54,6 +55,12 @@ def update_of(
             part()
 
     return update
+
+
+def _keep_rates_in_tensors(optimizer: Optimizer) -> None:
+    """Keep learning rates where they can change: for every other number torch would compile."""
+    for group in optimizer.param_groups:
+        group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32)
 
 
 def _is_plain_rmsprop(optimizer: Optimizer) -> bool:
