@@ -1,13 +1,17 @@
-"""A progress bar for anything over a few seconds; nothing when nobody is looking."""
+"""A progress bar for anything over a few seconds; in a file, a line a minute; else nothing."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Progress = Callable[[int, str], None]
 """Called with the number of steps done and a few words on how it goes."""
+
+# Seconds from one line to the next.
+BETWEEN_LINES = 60.0
 
 
 def in_silence(done: int, words: str) -> None:
@@ -21,10 +25,13 @@ def progress_bar(title: str, total: int, *, show: bool | None = None) -> Iterato
     Args:
         title: what is being done.
         total: how many steps there are.
-        show: True or False; None shows the bar on a terminal only.
+        show: True or False; None shows the bar on a terminal only. What is no terminal gets lines.
     """
-    if show is False or (show is None and not sys.stderr.isatty()):
+    if not show and (show is False or not sys.stderr.isatty()):
         yield in_silence
+        return
+    if not sys.stderr.isatty():
+        yield _lines(title, total)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -40,3 +47,19 @@ def progress_bar(title: str, total: int, *, show: bool | None = None) -> Iterato
     with RichProgress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(title, total=total, words="")
         yield lambda done, words: bar.update(task, completed=done, words=words)
+
+
+def _lines(title: str, total: int) -> Progress:
+    """Return a function that says now and then, in a line, how far it has come."""
+    began = said = time.monotonic()
+
+    def report(done: int, words: str) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said < BETWEEN_LINES:
+            return
+        said, minutes = now, (now - began) / 60
+        told = f"{title}: {done:,} of {total:,} after {minutes:.1f} minutes"
+        print(f"{told}; {words}" if words else told, file=sys.stderr, flush=True)
+
+    return report

@@ -77,6 +77,8 @@ def _run(arguments: argparse.Namespace) -> int:
             data=arguments.data,
             device=arguments.device,
             only=arguments.only,
+            # Bars on a terminal, and lines in the log of a job.
+            progress=True,
         )
     print(f"\n{report}")
     return 0
