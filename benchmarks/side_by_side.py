@@ -94,28 +94,21 @@ def _merge(name: str, arguments: argparse.Namespace) -> None:
     for own in sorted((arguments.output / "processes").glob(f"*/{kind}")):
         for array in (own / ARRAYS).glob("*.npz"):
             shutil.copy2(array, whole / ARRAYS / array.name)
-        lines |= {key: line for key, line in _lines(own / LINES).items() if key not in lines}
-    parts = [key for key in lines if key.startswith("part ")]
+        # In order, settings first; of a part that is there twice the last line counts.
+        lines |= {line: None for line in _lines(own / LINES) if line not in lines}
+    parts = {json.loads(line).get("part") for line in lines} - {None}
     if parts:
-        (whole / LINES).write_text("".join(f"{line}\n" for line in lines.values()))
-        # Of a part that is done: it is not run again.
-        only = parts[0].removeprefix("part ")
-        subprocess.run(_command(name, only, arguments.output, arguments), check=True)
+        (whole / LINES).write_text("".join(f"{line}\n" for line in lines))
+        command = _command(name, "", arguments.output, arguments)
+        subprocess.run([*command, "--report-only"], check=True)
     print(f"{kind}: {len(parts)} parts")
 
 
-def _lines(path: Path) -> dict[str, str]:
-    """Return whole lines by what they are of, settings first."""
-    found = {}
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            own = json.loads(line)
-        except ValueError:
-            # Whoever was stopped while writing it will write it again.
-            continue
-        kind = next(iter(own))
-        found[kind if kind == "settings" else f"{kind} {own[kind]}"] = line
-    return found
+def _lines(path: Path) -> dict[str, None]:
+    """Return whole lines, in their order."""
+    content = path.read_text() if path.exists() else ""
+    # Whoever was stopped while writing the last one will write it again.
+    return dict.fromkeys(content[: content.rfind("\n") + 1].splitlines())
 
 
 def _last_line(path: Path) -> str:

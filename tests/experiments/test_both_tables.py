@@ -1,5 +1,7 @@
 """Both tables of the paper, in small: every method has its numbers, and they are the same twice."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,17 @@ def test_parts_are_the_same_twice(output, tmp_path):
             for key in [own for own in numbers if own.startswith("seconds")]:
                 del numbers[key]
         assert one == two
+
+
+@pytest.mark.parametrize("name", ["table1", "table2"])
+def test_parts_depend_on_what_their_method_takes_of_the_budget(name):
+    experiment = experiment_of(name, "full")
+    assert "budget" not in experiment.settings()
+    taken = [set(experiment.settings_of(f"a, b, {method}")) for method in experiment.methods]
+    # Nothing is forgotten.
+    assert set().union(*taken) == {own.name for own in fields(experiment.budget)}
+    assert "misgan_epochs" not in experiment.settings_of("a, b, PL-MCMC")
+    assert experiment.settings_of("a, b, mean") == {}
 
 
 def test_masks_hide_what_they_say():

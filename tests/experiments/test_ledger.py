@@ -56,6 +56,22 @@ def test_numbers_of_other_settings_are_not_mixed_in(tmp_path):
         kept(tmp_path, SETTINGS | {"rate": 0.25})
 
 
+def test_a_part_of_other_settings_is_not_done(tmp_path):
+    def ledger(**own):
+        return Ledger(tmp_path, SETTINGS, lambda part: own if part == "second" else {})
+
+    first = ledger(epochs=(1, 2))
+    first.add("first", Found({"NMSE": 0.5}))
+    first.add("second", Found({"NMSE": 0.25}))
+    assert list(ledger(epochs=(1, 2))) == ["first", "second"]
+    other = ledger(epochs=(1, 3))
+    assert list(other) == ["first"]
+    other.add("second", Found({"NMSE": 0.125}))
+    # The last line counts: its arrays are those that are there.
+    assert ledger(epochs=(1, 3))["second"].numbers == {"NMSE": 0.125}
+    assert list(ledger(epochs=(1, 2))) == ["first"]
+
+
 @pytest.mark.parametrize(
     ("line", "words"), [("{", "line 2: no JSON"), ('{"part": "x"}', "line 2: expected")]
 )

@@ -116,6 +116,12 @@ def test_only_some_parts(tmp_path, counting):
         run(tmp_path, only="x")
 
 
+def test_only_a_report(tmp_path, counting):
+    run(tmp_path, only="part 1")
+    assert "sum 1.0" in run(tmp_path, report_only=True)
+    assert RUN == ["part 1"]
+
+
 def test_settings_that_count_are_told_apart_from_those_that_do_not():
     assert Counting().settings() == {"rate": 0.5}
 

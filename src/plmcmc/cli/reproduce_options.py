@@ -54,6 +54,7 @@ def add_reproduce(commands: Commands) -> None:
         metavar="TEXT",
         help="run only parts whose name has this in it, * standing for anything: 'breast*PL-MCMC'",
     )
+    add("--report-only", action="store_true", help="run nothing, and report what is there")
     add("--device", default="cpu", help="where to work, such as cuda (%(default)s)")
     command.set_defaults(command=_run)
 
@@ -77,6 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
             data=arguments.data,
             device=arguments.device,
             only=arguments.only,
+            report_only=arguments.report_only,
             # Bars on a terminal, and lines in the log of a job.
             progress=True,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,18 @@ class Ledger(Mapping[str, Found]):
 
     Args:
         directory: where they are; made if it is not there.
-        settings: what their numbers depend on. Those of other settings are not mixed in.
+        settings: what all numbers depend on. Those of other settings are refused.
+        settings_of: what the numbers of one part depend on, too. Of other ones, it is not done.
     """
 
-    def __init__(self, directory: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, Any],
+        settings_of: Callable[[str], Mapping[str, Any]] = lambda part: {},
+    ) -> None:
         self.directory = directory
+        self._settings_of = lambda part: as_json(settings_of(part))
         self._numbers: dict[str, dict[str, Any]] = {}
         # Files that parts were made of, by name, and which of them were looked at in this process.
         self._sources: dict[str, str] = {}
@@ -37,8 +44,7 @@ class Ledger(Mapping[str, Found]):
         check_directory(directory)
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / LINES
-        # As JSON has it: tuples come back as lists.
-        wanted = json.loads(json.dumps(settings))
+        wanted = as_json(settings)
         if not self._path.exists() or not self._read(wanted):
             self._append({"settings": wanted})
 
@@ -58,7 +64,13 @@ class Ledger(Mapping[str, Found]):
                 f"{self._path} has numbers of other settings ({_difference(there, wanted)}): "
                 f"choose another output, or remove {self.directory}"
             )
-        self._numbers = {line["part"]: line["numbers"] for line in lines[1:] if "part" in line}
+        # Of a part that was run again, the last line counts.
+        last = {line["part"]: line for line in lines[1:] if "part" in line}
+        self._numbers = {
+            part: line["numbers"]
+            for part, line in last.items()
+            if line.get("settings", {}) == self._settings_of(part)
+        }
         self._sources = {line["source"]: line["hash"] for line in lines[1:] if "source" in line}
         return True
 
@@ -67,7 +79,10 @@ class Ledger(Mapping[str, Found]):
             line = json.loads(text)
         except ValueError as error:
             raise LedgerError(f"{self._path}, line {number}: no JSON ({error})") from error
-        expected = [{"settings"}] if number == 1 else [{"part", "numbers"}, {"source", "hash"}]
+        expected = [{"settings"}]
+        if number > 1:
+            part = {"part", "numbers"}
+            expected = [part, part | {"settings"}, {"source", "hash"}]
         if not isinstance(line, dict) or line.keys() not in expected:
             raise LedgerError(f"{self._path}, line {number}: expected {sorted(expected[0])}")
         return line
@@ -102,8 +117,10 @@ class Ledger(Mapping[str, Found]):
             path = self._arrays(part)
             path.parent.mkdir(exist_ok=True)
             write_arrays(path, found.arrays)
-        self._append({"part": part, "numbers": found.numbers})
-        self._numbers[part] = json.loads(json.dumps(found.numbers))
+        own = self._settings_of(part)
+        line = {"part": part} | ({"settings": own} if own else {}) | {"numbers": found.numbers}
+        self._append(line)
+        self._numbers[part] = as_json(found.numbers)
 
     def _append(self, line: dict[str, Any]) -> None:
         content = json.dumps(line, allow_nan=False).encode() + b"\n"
@@ -133,6 +150,11 @@ class Ledger(Mapping[str, Found]):
     def __len__(self) -> int:
         """Return how many parts are there."""
         return len(self._numbers)
+
+
+def as_json(own: Any) -> Any:
+    """Return it as JSON has it: tuples come back as lists."""
+    return json.loads(json.dumps(own))
 
 
 def _hash_of(path: Path) -> str:

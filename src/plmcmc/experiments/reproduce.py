@@ -25,6 +25,7 @@ def reproduce(
     data: str | Path | None = None,
     device: str = "cpu",
     only: str | None = None,
+    report_only: bool = False,
     progress: bool | None = None,
     say: Say = print,
 ) -> str:
@@ -37,6 +38,7 @@ def reproduce(
         data: directory of data sets.
         device: where to compute.
         only: run only parts whose name has this in it; `*` stands for anything.
+        report_only: run nothing, and report what is there.
         progress: show bars; by default on a terminal only.
         say: is told what is done.
     """
@@ -47,10 +49,11 @@ def reproduce(
         own.mkdir(parents=True, exist_ok=True)
     # Two at once would run the same parts, and go on from each other's checkpoints.
     with locked(own / LINES):
-        ledger = Ledger(own, experiment.settings())
+        ledger = Ledger(own, experiment.settings(), experiment.settings_of)
         known, at = None if data is None else Path(data), Path(output) / SHARED
         place = Place(own, at, known, device, progress, ledger.check_source)
-        _run(experiment, _wanted(experiment, name, only), ledger, place, f"{name} ({scale})", say)
+        wanted = [] if report_only else _wanted(experiment, name, only)
+        _run(experiment, wanted, ledger, place, f"{name} ({scale})", say)
         body = experiment.report(ledger, place)
         report = _report(name, scale, body, len(ledger), len(experiment.parts()))
         report += "".join(f"- {reading}\n" for reading in experiment.readings)

@@ -94,8 +94,13 @@ class Experiment(ABC):
     def report(self, found: Mapping[str, Found], place: Place) -> str:
         """Return tables as Markdown, of the parts that are there; write figures beside them."""
 
+    def settings_of(self, part: str) -> dict[str, Any]:
+        """Return what the numbers of one part depend on, beyond `settings`."""
+        del part
+        return {}
+
     def settings(self) -> dict[str, Any]:
-        """Return what numbers depend on."""
+        """Return what all numbers depend on."""
         counts = {f.name for f in self.__dataclass_fields__.values() if f.metadata.get("more")}
         return {name: own for name, own in asdict(self).items() if name not in counts}
 

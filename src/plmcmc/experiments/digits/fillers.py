@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,8 +71,9 @@ class Budget:
 
 @dataclass
 class Filler(ABC):
-    """Completes digits; `told` is what else is known of it."""
+    """Completes digits; `told` is what else is known of it, `asks` what it takes of a budget."""
 
+    asks: ClassVar[Sequence[str]] = ()
     budget: Budget
     place: Place
     seed: int
@@ -105,6 +106,8 @@ class Mean(Filler):
 
 class Paper(Filler):
     """Algorithm 2 and Algorithm 1 at the paper's settings."""
+
+    asks = ("width", "epochs", "proposals", "chains", "precision", "compiled")
 
     def fit(self, digits: Pixels, observed: Seen) -> None:
         """Train by Monte Carlo EM."""
@@ -144,6 +147,13 @@ class Paper(Filler):
 
 class Ours(Filler):
     """The same flow with Hamiltonian chains on the holes, in training and after."""
+
+    asks = (
+        "width",
+        "precision",
+        "compiled",
+        *(own.name for own in fields(Budget) if own.name.startswith("our_")),
+    )
 
     def fit(self, digits: Pixels, observed: Seen) -> None:
         """Train by Monte Carlo EM whose chains go on from round to round."""
@@ -203,6 +213,8 @@ class Ours(Filler):
 
 class Misgan(Filler):
     """MisGAN, convolutional, with its imputer."""
+
+    asks = ("misgan_epochs", "misgan_channels")
 
     def fit(self, digits: Pixels, observed: Seen) -> None:
         """Train all of its networks."""

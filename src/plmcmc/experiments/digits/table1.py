@@ -93,6 +93,15 @@ class Table1(Experiment):
             for method in self.methods
         ]
 
+    def settings(self) -> dict[str, Any]:
+        """Return what all numbers depend on: of the budget, each method on its own part."""
+        return {name: own for name, own in super().settings().items() if name != "budget"}
+
+    def settings_of(self, part: str) -> dict[str, Any]:
+        """Return what the part's method takes of the budget."""
+        method = part.split(", ")[-1]
+        return {name: getattr(self.budget, name) for name in FILLERS[method].asks}
+
     def run(self, part: str, place: Place) -> Found:
         """Train on one set of incomplete digits and complete all test sets."""
         cell, training, method = part.split(", ")

@@ -56,6 +56,15 @@ class TableBudget:
     compiled: bool = False
 
 
+# What methods take of a budget.
+ASKED = {
+    "PL-MCMC": ("epochs", "proposals", "chains", "precision", "compiled"),
+    OURS: ("effort",),
+    "MIWAE": ("miwae_epochs", "miwae_samples"),
+    "missForest": ("trees",),
+}
+
+
 @dataclass(frozen=True)
 class TableFiller:
     """Fills a table by the method that is named.

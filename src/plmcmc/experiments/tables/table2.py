@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from plmcmc.data import Independent
 from plmcmc.experiments.sources import EMBEDDED, Table, embedded_table, uci
 from plmcmc.experiments.study import Experiment, Found, Place, more
-from plmcmc.experiments.tables.fillers import OURS, Filled, TableBudget, TableFiller
+from plmcmc.experiments.tables.fillers import ASKED, OURS, Filled, TableBudget, TableFiller
 from plmcmc.experiments.words import table, with_error
 from plmcmc.imputation import Effort
 from plmcmc.statistics import coverage, crps, nmse
@@ -69,6 +69,15 @@ class Table2(Experiment):
             for name in self.sets
             for method in methods
         ]
+
+    def settings(self) -> dict[str, Any]:
+        """Return what all numbers depend on: of the budget, each method on its own part."""
+        return {name: own for name, own in super().settings().items() if name != "budget"}
+
+    def settings_of(self, part: str) -> dict[str, Any]:
+        """Return what the part's method takes of the budget."""
+        asked = ASKED.get(part.split(", ")[-1], ())
+        return {name: own for name, own in asdict(self.budget).items() if name in asked}
 
     def run(self, part: str, place: Place) -> Found:
         """Fill one table by one method."""
