@@ -55,7 +55,8 @@ def reproduce(
         wanted = [] if report_only else _wanted(experiment, name, only)
         _run(experiment, wanted, ledger, place, f"{name} ({scale})", say)
         body = experiment.report(ledger, place)
-        report = _report(name, scale, body, len(ledger), len(experiment.parts()))
+        parts = experiment.parts()
+        report = _report(name, scale, body, sum(part in ledger for part in parts), len(parts))
         report += "".join(f"- {reading}\n" for reading in experiment.readings)
         write(own / REPORT, report.encode())
     say(f"Written: {own / REPORT}")
@@ -74,10 +75,11 @@ def _run(
     experiment: Experiment, wanted: list[str], ledger: Ledger, place: Place, title: str, say: Say
 ) -> None:
     """Run the parts that are not done, and keep what they find."""
-    todo, parts = [part for part in wanted if part not in ledger], len(experiment.parts())
+    todo, parts = [part for part in wanted if part not in ledger], experiment.parts()
     for part in ledger:
         _remove(place.checkpoint(part))
-    say(f"{title}: {len(todo)} of {parts} parts to run, {len(ledger)} done before")
+    done = sum(part in ledger for part in parts)
+    say(f"{title}: {len(todo)} of {len(parts)} parts to run, {done} done before")
     for number, part in enumerate(todo, 1):
         say(f"[{number}/{len(todo)}] {part}")
         found = experiment.run(part, place)
