@@ -13,7 +13,7 @@ from plmcmc.experiments.digits.table1 import CELLS, PAPER
 from plmcmc.experiments.sources import embedded_digits, embedded_table, enlarged
 from plmcmc.experiments.study import Found, Place
 from plmcmc.experiments.tables import table2
-from plmcmc.experiments.tables.fillers import Filled
+from plmcmc.experiments.tables.fillers import Filled, TableBudget, TableFiller
 from plmcmc.experiments.tables.table2 import Table2, scores
 
 
@@ -59,6 +59,14 @@ def test_parts_depend_on_what_their_method_takes_of_the_budget(name):
     assert set().union(*taken) == {own.name for own in fields(experiment.budget)}
     assert "misgan_epochs" not in experiment.settings_of("a, b, PL-MCMC")
     assert experiment.settings_of("a, b, mean") == {}
+
+
+def test_the_paper_s_flows_of_tables_compute_as_the_budget_says(tmp_path):
+    filler = TableFiller(
+        TableBudget(precision="bfloat16", compiled=True), Place(tmp_path, tmp_path)
+    )
+    schedule = filler._preset("banknote", np.zeros((3, 4))).schedule
+    assert (schedule.precision, schedule.compiled) == ("bfloat16", True)
 
 
 def test_masks_hide_what_they_say():

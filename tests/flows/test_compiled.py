@@ -10,12 +10,22 @@ from shutil import which
 import numpy as np
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
 from torch.autograd import forward_ad
 
 import plmcmc
 from flow_cases import shaken
 from plmcmc.data import Incomplete
-from plmcmc.flows import NICE, Captured, Compiled, RealNVP, compiled, lowered, while_sampling
+from plmcmc.flows import (
+    NICE,
+    Captured,
+    Compiled,
+    Linear,
+    RealNVP,
+    compiled,
+    lowered,
+    while_sampling,
+)
 from plmcmc.flows.grid import whole
 from plmcmc.posterior import methods
 from plmcmc.target import ConditionalTarget, NormalAuxiliary, Warp, differentiate
@@ -89,10 +99,79 @@ def test_densities_are_compiled_with_their_slopes(name, precision, traced):
     assert len(traced) == 1
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Torch's, of what torch uses.
-@pytest.mark.skipif(which("g++") is None, reason="torch's own compiler needs a C++ compiler")
+def test_slopes_of_weights_are_not_compiled(traced):
+    flow = shaken(FLOWS["nice"](), 0.1).eval()
+    data = Incomplete(rows_of(70), rows_of(70) > 0)
+    differentiate(ConditionalTarget(Compiled(flow), data), data.values)
+    # Of the position alone.
+    assert [graph.sloped for graph in traced] == [1]
+    assert all(own.requires_grad for own in flow.parameters())
+
+
+def test_slopes_of_others_flows_are_not_compiled(traced):
+    data = Incomplete(rows_of(70), rows_of(70) > 0)
+    differentiate(ConditionalTarget(Compiled(Linear(5)), data), data.values)
+    assert not traced
+
+
+def test_a_way_back_that_cannot_be_compiled_is_gone_as_it_is():
+    def refuse(graph, inputs):
+        raise RuntimeError("no way back")
+
+    def forward_only(graph, inputs):
+        return aot_autograd(fw_compiler=lambda graph, inputs: graph, bw_compiler=refuse)(
+            graph, inputs
+        )
+
+    flow, data = FLOWS["realnvp"]().eval(), Incomplete(rows_of(70), rows_of(70) > 0)
+    expected = differentiate(ConditionalTarget(flow, data), data.values)
+    with tracing(forward_only):
+        target = ConditionalTarget(Compiled(flow), data)
+        with pytest.warns(compiled.CompileWarning, match="the density.*no way back"):
+            found = differentiate(target, data.values)
+        torch.testing.assert_close(found[1], expected[1])
+        # Without another warning.
+        differentiate(target, data.values)
+
+
+# Torch's own compiler, not traces: it is who mixes things up.
+for_real = (
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Torch's, of what torch uses.
+    pytest.mark.skipif(which("g++") is None, reason="torch's own compiler needs a C++ compiler"),
+)
+
+
+def for_real_too(test):
+    for mark in for_real:
+        test = mark(test)
+    return test
+
+
+class Gated:
+    """A number in an object, used as in torch's issue 194976."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def __call__(self, x):
+        gate, up = x.chunk(2, -1)
+        gate = torch.nn.functional.silu(gate).clamp(max=self.limit)
+        return gate * up.clamp(min=-self.limit, max=self.limit)
+
+
+@for_real_too
+def test_functions_of_objects_keep_their_own_numbers():
+    torch.compiler.reset()
+    x = (3 * rows_of(20)[:, :4]).requires_grad_()
+    for limit in (1.0, 0.5, 0.25):
+        ends = compiled.Fused(Gated(limit).__call__, "", dynamic=True)(x), Gated(limit)(x)
+        torch.testing.assert_close(*ends)
+        torch.testing.assert_close(*(torch.autograd.grad(own.sum(), x)[0] for own in ends))
+    torch.compiler.reset()
+
+
+@for_real_too
 def test_flows_of_one_kind_keep_their_own_numbers():
-    """Not traced but compiled: torch's compiler is who mixes them up."""
     torch.compiler.reset()
     for scale, perturb in ((0.0, 0.5), (2.0, 0.1), (5.0, 0.3)):
         flow = shaken(NICE(5, width=8, depth=1, couplings=2, random_state=0), 0.1).eval()

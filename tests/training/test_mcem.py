@@ -308,6 +308,9 @@ def test_steps_may_be_compiled(method):
             schedule = replace(SHORT, compiled=compiled, method=method)
             losses[compiled] = MonteCarloEM(schedule).fit(flow, x, random_state=0).losses
         assert bool(traces) == compiled
+        # Chains that ask for slopes: their coordinates' warp is compiled with the flow.
+        sloped = compiled and isinstance(method, methods.DataHamiltonian)
+        assert any("asinh" in own.code for own in traces) == sloped
     assert losses[True] == pytest.approx(losses[False], rel=1e-5)
 
 

@@ -25,15 +25,17 @@ def progress_bar(title: str, total: int, *, show: bool | None = None) -> Iterato
     Args:
         title: what is being done.
         total: how many steps there are.
-        show: True or False; None shows the bar on a terminal only. What is no terminal gets lines.
+        show: True or False; None shows the bar on a terminal only. What is neither a terminal nor
+            a notebook gets lines.
     """
-    if not show and (show is False or not sys.stderr.isatty()):
+    if show is False or (show is None and not sys.stderr.isatty()):
         yield in_silence
         return
-    if not sys.stderr.isatty():
+    from rich.console import Console
+
+    if not sys.stderr.isatty() and not Console().is_jupyter:
         yield _lines(title, total)
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from plmcmc.disk import check_directory, failing_in_words, locked, write
@@ -65,7 +65,8 @@ def reproduce(
 
 def _wanted(experiment: Experiment, name: str, only: str | None) -> list[str]:
     parts = experiment.parts()
-    wanted = [part for part in parts if only is None or fnmatchcase(part, f"*{only}*")]
+    pattern = re.compile(".*".join(map(re.escape, (only or "").split("*"))))
+    wanted = [part for part in parts if pattern.search(part)]
     if not wanted:
         raise ValueError(f"no part of {name} has {only!r} in its name; one is {parts[0]!r}")
     return wanted

@@ -2,7 +2,7 @@
 
 from plmcmc.flows.arithmetic import full_precision, while_sampling
 from plmcmc.flows.beside import Beside
-from plmcmc.flows.captured import Captured, record, rehearse, replayed
+from plmcmc.flows.captured import Captured, frozen_weights, record, rehearse, replayed
 from plmcmc.flows.compiled import Compiled, compiled_within
 from plmcmc.flows.contract import BrokenFlow, check_flow
 from plmcmc.flows.files import load, save
@@ -57,6 +57,7 @@ __all__ = [
     "constant_weights",
     "differentiable",
     "finite_rows",
+    "frozen_weights",
     "full_precision",
     "home",
     "load",

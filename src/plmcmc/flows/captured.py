@@ -49,7 +49,7 @@ class Captured(Wrapped):
         sloped = torch.is_grad_enabled() and x.requires_grad
         if x.is_cuda and torch.cuda.is_current_stream_capturing():
             # Somebody records more than this pass.
-            with _frozen(self.flow):
+            with frozen_weights(self.flow):
                 return _outputs(self.flow, name, x)
         slow = has_tangent(x) or (torch.is_grad_enabled() and not sloped)
         if not self._possible or slow or x.numel() > LARGE:
@@ -60,7 +60,7 @@ class Captured(Wrapped):
             if self._calls[kind] < FIRST:
                 return _outputs(self.flow, name, x)
             try:
-                with _frozen(self.flow):
+                with frozen_weights(self.flow):
                     self._passes[kind] = _captured(self.flow, name, x, sloped=sloped)
             # A flow that waits for the device, or asks it something: as slow as ever, and right.
             except RuntimeError as error:
@@ -214,7 +214,7 @@ def _outputs(flow: Flow, name: str, x: Tensor) -> Outputs:
 
 
 @contextmanager
-def _frozen(flow: Flow) -> Iterator[None]:
+def frozen_weights(flow: Flow) -> Iterator[None]:
     """Let nobody want slopes of the weights for a while: what hangs on them alone is kept."""
     weights = list(flow.parameters()) if isinstance(flow, nn.Module) else []
     wanted = [weight.requires_grad for weight in weights]

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from plmcmc.flows.lowered import has_conditioners
 from plmcmc.flows.protocol import Flow
 from plmcmc.flows.wrapped import Wrapped, has_tangent
 
@@ -50,23 +52,35 @@ class Fused:
                     return self.fast(*inputs)
             # Compilers fail before anything is run, but for what they compile in parts.
             except RuntimeError as error:
-                if isinstance(error, torch.OutOfMemoryError):
-                    raise
-                self.fast = None
-                warnings.warn(
-                    f"{self.what} cannot be compiled, and runs as it is ({error!s:.200})",
-                    CompileWarning,
-                    stacklevel=2,
-                )
+                self.give_up(error)
         return self.work(*inputs)
 
+    def give_up(self, error: RuntimeError) -> None:
+        """Run it as it is from now on, if it was the compiler that failed; else raise."""
+        if self.fast is None or isinstance(error, torch.OutOfMemoryError):
+            raise error
+        self.fast = None
+        warnings.warn(
+            f"{self.what} cannot be compiled, and runs as it is ({error!s:.200})",
+            CompileWarning,
+            stacklevel=3,
+        )
 
-def _numbers_as_constants() -> AbstractContextManager[None]:
+
+def _numbers_as_constants() -> AbstractContextManager[object]:
     """Let torch compile anew for every other number that a function finds in its objects.
 
     By default it tries to make do with one function for all of them, which up to torch 2.13 at
     least may go on with the first one's number and say nothing (pytorch issue 194976).
     """
+    import torch._dynamo.config as compiler
+
+    return nullcontext() if compiler.specialize_float else _constants()
+
+
+@cache
+def _constants() -> AbstractContextManager[object]:
+    # Once: each leaves something behind in its thread.
     import torch._dynamo.config as compiler
 
     return compiler.patch(specialize_float=True)
@@ -118,7 +132,11 @@ class Compiled(Wrapped):
 
 
 def compiled_within(flow: object) -> Compiled | None:
-    """Return the compiled flow that a flow is, or is wrapped around."""
+    """Return the compiled flow that a flow is or is wrapped around, if slopes are compiled, too.
+
+    Those of NICE and RealNVP are: torch's compiler gets slopes of a spline wrong (2.13, zuko's
+    NSF: by a tenth of the largest), and does not say so.
+    """
     while isinstance(flow, Wrapped) and not isinstance(flow, Compiled):
         flow = flow.flow
-    return flow if isinstance(flow, Compiled) else None
+    return flow if isinstance(flow, Compiled) and has_conditioners(flow.flow) else None

@@ -43,7 +43,7 @@ def lowered(flow: Flow, precision: str) -> Flow:
         return flow
     if is_lowered(flow):
         raise TypeError("this flow is in a lower precision already: lower the one it was made from")
-    if not any(isinstance(part, NICE | RealNVP) for part in _modules(flow)):
+    if not has_conditioners(flow):
         raise TypeError(
             f"precision is for flows with conditioners of plmcmc's (NICE, RealNVP); got "
             f"{type(flow).__name__}: leave it out"
@@ -57,8 +57,6 @@ def lowered(flow: Flow, precision: str) -> Flow:
         elif isinstance(part, RealNVP):
             nets = part.conditioners
             part.conditioners = nn.ModuleList(_Lowered(own, precision) for own in nets)
-        # Nobody trains what is for sampling only.
-        part.requires_grad_(False)
     return copied
 
 
@@ -67,6 +65,11 @@ def _step(flow: NICE) -> float:
     """Return the step of a grid for a flow's own samples, at both ends of its couplings."""
     z = flow.latent_sample(SAMPLES, Generator(flow.log_scale.device).manual_seed(0))
     return step_for(torch.cat([flow.to_data(z)[0], z * (-flow.log_scale).exp()]))
+
+
+def has_conditioners(flow: Flow) -> bool:
+    """Return whether a flow is, or has within it, a `NICE` or a `RealNVP`."""
+    return any(isinstance(part, NICE | RealNVP) for part in _modules(flow))
 
 
 def is_lowered(flow: Flow) -> bool:

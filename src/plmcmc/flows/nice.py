@@ -71,7 +71,7 @@ class NICE(LatentFlow):
 
     def keep_on_grid(self, step: float) -> None:
         """Keep halves on a grid from now on; shifts are to be told in its steps."""
-        self.grid_step, self.grid = step, torch.tensor(step, device=self.log_scale.device)
+        self.grid_step, self.grid = step, self.log_scale.new_tensor(step)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z`, in the partition's order, and the constant log-determinant."""

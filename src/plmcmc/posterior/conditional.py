@@ -69,10 +69,10 @@ def condition(
             sampled, too: draws are of the true values.
         precision: that networks of a `NICE` or `RealNVP` compute in: `"float32"`, or, faster on a
             GPU, `"tf32"` or `"bfloat16"`: draws are then those of a slightly other flow.
-        compiled: let torch compile the steps of methods without gradients, and densities with
-            their gradients: faster on a GPU, the latter for large batches. Takes up to a minute at
-            first, and a C compiler; torch compiles eight kinds of flow in a process, and no more.
-            Draws may differ in their last bits with `chunk_rows`.
+        compiled: let torch compile the steps of methods without gradients, and densities of a
+            `NICE` or `RealNVP` with their gradients: faster on a GPU, the latter for large batches.
+            Takes up to a minute at first, and a C compiler; torch compiles eight kinds of flow and
+            method in a process, and no more. Draws may differ in their last bits with `chunk_rows`.
         check: test on a few of the flow's own samples that it keeps its promises.
 
     Raises:
