@@ -113,7 +113,8 @@ def test_only_some_parts(tmp_path, counting):
     run(tmp_path, only="p*t 2")
     assert RUN == ["part 1", "part 2"]
     with pytest.raises(ValueError, match="no part of table2 has 'x' in its name; one is 'part 0'"):
-        run(tmp_path, only="x")
+        run(tmp_path / "other", only="x")
+    assert not (tmp_path / "other").exists()
 
 
 def test_only_a_report(tmp_path, counting):

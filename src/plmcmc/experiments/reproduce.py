@@ -43,6 +43,7 @@ def reproduce(
         say: is told what is done.
     """
     experiment = experiment_of(name, scale)
+    wanted = [] if report_only else _wanted(experiment, name, only)
     own = Path(output) / f"{name}-{scale}"
     check_directory(own)
     with failing_in_words(own):
@@ -52,7 +53,6 @@ def reproduce(
         ledger = Ledger(own, experiment.settings(), experiment.settings_of)
         known, at = None if data is None else Path(data), Path(output) / SHARED
         place = Place(own, at, known, device, progress, ledger.check_source)
-        wanted = [] if report_only else _wanted(experiment, name, only)
         _run(experiment, wanted, ledger, place, f"{name} ({scale})", say)
         body = experiment.report(ledger, place)
         parts = experiment.parts()

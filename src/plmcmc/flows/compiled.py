@@ -99,7 +99,7 @@ def with_own_code(work: Callable[..., Any]) -> Callable[..., Any]:
 class Compiled(Wrapped):
     """The same flow; passes whose slopes nobody wants are compiled, once for all numbers of rows.
 
-    Those whose slopes are wanted belong to more, which is compiled with them: see `fused`.
+    Those whose slopes are wanted belong to a density, which is compiled with them: see `fused`.
 
     Args:
         flow: the flow.
@@ -108,6 +108,9 @@ class Compiled(Wrapped):
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
         self._fast: dict[str, Fused] = {}
+        # Torch's compiler gets slopes of a spline wrong (2.13, zuko's NSF: by a seventh of the
+        # largest), and does not say so: those of NICE and RealNVP are tested.
+        self.with_slopes = has_conditioners(flow)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies compile anew: what is compiled has the weights of this one."""
@@ -132,11 +135,7 @@ class Compiled(Wrapped):
 
 
 def compiled_within(flow: object) -> Compiled | None:
-    """Return the compiled flow that a flow is or is wrapped around, if slopes are compiled, too.
-
-    Those of NICE and RealNVP are: torch's compiler gets slopes of a spline wrong (2.13, zuko's
-    NSF: by a tenth of the largest), and does not say so.
-    """
+    """Return the compiled flow that a flow is or is wrapped around, if slopes are compiled, too."""
     while isinstance(flow, Wrapped) and not isinstance(flow, Compiled):
         flow = flow.flow
-    return flow if isinstance(flow, Compiled) and has_conditioners(flow.flow) else None
+    return flow if isinstance(flow, Compiled) and flow.with_slopes else None
