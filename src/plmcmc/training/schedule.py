@@ -45,7 +45,9 @@ class EMSchedule:
             warning then).
         whiten: subtract each entry's observed mean and divide by its observed deviation first.
             Without, `x` is taken to be whitened.
-        clamp: bring completions back into each entry's observed range after an E-step.
+        clamp: bring completions back into each entry's observed range after an E-step, as the
+            paper does. Chains that converge are better without: cutting one end off shifts means,
+            and the flow learns that anew every time.
     """
 
     epochs: int = 1000

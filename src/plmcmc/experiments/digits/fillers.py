@@ -176,6 +176,9 @@ class Ours(Filler):
             compiled=budget.compiled,
             method=methods.DataHamiltonian(turns=TURNS, tuning=TUNING),
             whiten=False,
+            # A draw below 0 that is put to 0 raises the mean, which the next round learns: where
+            # little is seen, means climb from round to round.
+            clamp=False,
         )
         fitted = MonteCarloEM(schedule).fit(
             flow,
