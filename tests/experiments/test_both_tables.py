@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from plmcmc.experiments import experiment_of, reproduce
+from plmcmc.experiments.digits import fillers
 from plmcmc.experiments.digits.fillers import FILLERS, Mean
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import mechanism_of
@@ -67,6 +68,19 @@ def test_the_paper_s_flows_of_tables_compute_as_the_budget_says(tmp_path):
     )
     schedule = filler._preset("banknote", np.zeros((3, 4))).schedule
     assert (schedule.precision, schedule.compiled) == ("bfloat16", True)
+
+
+def test_our_completions_of_digits_are_not_clamped(tmp_path, monkeypatch):
+    def caught(schedule):
+        assert not schedule.clamp
+        raise InterruptedError
+
+    monkeypatch.setattr(fillers, "MonteCarloEM", caught)
+    digits = embedded_digits(large=False).train[:8]
+    budget = experiment_of("table1", "smoke").budget
+    own = FILLERS["plmcmc"](budget, Place(tmp_path, tmp_path), 0, tmp_path)
+    with pytest.raises(InterruptedError):
+        own.fit(digits, np.ones(digits.shape, dtype=bool))
 
 
 def test_masks_hide_what_they_say():

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from plmcmc.data import DataError
 
+# Of a field that parts depend on each in their own way, which `settings_of` tells.
+BY_PART = {"more": True}
+
 
 class Found(NamedTuple):
     """What one part has found.

@@ -15,7 +15,7 @@ from plmcmc.experiments.digits.fillers import FILLERS, Budget, Filler
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import MECHANISMS, mechanism_of
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
-from plmcmc.experiments.study import Experiment, Found, Place, more
+from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
 from plmcmc.experiments.words import table, with_error
 
 # The cells that bars are set for come first.
@@ -57,7 +57,7 @@ TOLD = {
 class Table1(Experiment):
     """Settings of the table; defaults are the paper's."""
 
-    budget: Budget = field(default=Budget())
+    budget: Budget = field(default=Budget(), metadata=BY_PART)
     digits: int | None = None
     test_digits: int | None = None
     lenet_epochs: int = 10
@@ -92,10 +92,6 @@ class Table1(Experiment):
             for cell in self.cells
             for method in self.methods
         ]
-
-    def settings(self) -> dict[str, Any]:
-        """Return what all numbers depend on: of the budget, each method on its own part."""
-        return {name: own for name, own in super().settings().items() if name != "budget"}
 
     def settings_of(self, part: str) -> dict[str, Any]:
         """Return what the part's method takes of the budget."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from plmcmc.data import Independent
 from plmcmc.experiments.sources import EMBEDDED, Table, embedded_table, uci
-from plmcmc.experiments.study import Experiment, Found, Place, more
+from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
 from plmcmc.experiments.tables.fillers import ASKED, OURS, Filled, TableBudget, TableFiller
 from plmcmc.experiments.words import table, with_error
 from plmcmc.imputation import Effort
@@ -40,7 +40,7 @@ class Table2(Experiment):
     """Settings of the table; defaults are the paper's."""
 
     rate: float = 0.5
-    budget: TableBudget = field(default=TableBudget())
+    budget: TableBudget = field(default=TableBudget(), metadata=BY_PART)
     embedded: bool = False
     sets: Sequence[str] = more(SETS)
     methods: Sequence[str] = more(METHODS)
@@ -69,10 +69,6 @@ class Table2(Experiment):
             for name in self.sets
             for method in methods
         ]
-
-    def settings(self) -> dict[str, Any]:
-        """Return what all numbers depend on: of the budget, each method on its own part."""
-        return {name: own for name, own in super().settings().items() if name != "budget"}
 
     def settings_of(self, part: str) -> dict[str, Any]:
         """Return what the part's method takes of the budget."""
