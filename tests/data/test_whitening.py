@@ -70,10 +70,17 @@ def test_what_is_behind_a_hole_does_not_count():
 
 
 def test_the_floor_lifts_small_scales_only():
-    columns = [[0.0, 0.002], [0.0, 2.0], [5.0, 5.0], [NAN, NAN]]
-    assert moments_of(columns)[1] == pytest.approx([0.001, 1, 1, 1])
-    assert moments_of(columns, floor=0.05)[1] == pytest.approx([0.05, 1, 1, 1])
-    assert moments_of(columns, floor=3.0)[1] == [3, 3, 3, 3]
+    columns = [[0.0, 0.002], [0.0, 2.0], [NAN, NAN]]
+    assert moments_of(columns)[1] == pytest.approx([0.001, 1, 1])
+    assert moments_of(columns, floor=0.05)[1] == pytest.approx([0.05, 1, 1])
+    assert moments_of(columns, floor=3.0)[1] == [3, 3, 3]
+
+
+def test_constant_columns_have_the_floor_where_there_is_one():
+    columns = [[5.0, 5.0, 5.0], [NAN, 5.0, NAN]]
+    assert moments_of(columns)[1] == [1, 1]
+    # Seen once, a column says nothing of how it varies.
+    assert moments_of(columns, floor=0.05)[1] == pytest.approx([0.05, 1])
 
 
 @pytest.mark.parametrize("offset", [1e3, 1e6, 1e9])

@@ -20,12 +20,14 @@ class Moments(NamedTuple):
 def observed_moments(data: Incomplete, *, floor: float = 0.0) -> Moments:
     """Return mean and standard deviation of each column over the rows where it was seen.
 
-    A column that is constant where seen, or seen at most once, gets scale 1 (it is only centred);
-    a column never seen gets mean 0 and scale 1. Hand the result to `plmcmc.flows.Whiten`.
+    A column seen at most once gets scale 1 (it is only centred), and mean 0 if never seen; so does
+    one that is constant where seen, unless there is a floor. Hand the result to
+    `plmcmc.flows.Whiten`.
 
     Args:
         data: the rows.
-        floor: smallest scale to return, which keeps nearly constant pixels from being blown up.
+        floor: smallest scale to return, which keeps nearly constant pixels from being blown up;
+            also that of constant ones, which a scale of 1 would start far too wide.
 
     Example:
         >>> observed_moments(Incomplete.of([[1.0, 7.0], [3.0, 7.0], [float("nan"), 7.0]]))
@@ -37,5 +39,6 @@ def observed_moments(data: Incomplete, *, floor: float = 0.0) -> Moments:
     # Around the mean, in float64: sums of squares lose a small spread on a large offset.
     scale = (torch.where(seen, values - mean, 0.0).square().sum(0) / count).sqrt()
     noise = 1e-12 * mean.abs()
-    scale = torch.where(scale > noise, scale, 1.0).clamp(min=floor)
+    varied = scale > noise if floor == 0 else seen.sum(0) > 1
+    scale = torch.where(varied, scale, 1.0).clamp(min=floor)
     return Moments(mean.to(data.values.dtype), scale.to(data.values.dtype))

@@ -158,9 +158,10 @@ class Ours(Filler):
     def fit(self, digits: Pixels, observed: Seen) -> None:
         """Train by Monte Carlo EM whose chains go on from round to round."""
         budget, rows, seen = self.budget, _flat(digits), _flat(observed)
+        # Before training, whose first holes are drawn in its own units.
         moments = observed_moments(Incomplete.of(rows, seen), floor=FLOOR)
+        whitened = (rows - moments.mean.numpy()) / moments.scale.numpy()
         preset = replace(paper_mnist(), width=budget.width, features=rows.shape[1])
-        flow = Preprocessed([Whiten(*moments)], preset.flow(self.seed)).to(self.place.device)
         schedule = EMSchedule(
             epochs=budget.our_epochs,
             every=budget.our_every,
@@ -181,14 +182,15 @@ class Ours(Filler):
             clamp=False,
         )
         fitted = MonteCarloEM(schedule).fit(
-            flow,
-            rows,
+            preset.flow(self.seed).to(self.place.device),
+            whitened,
             seen,
             random_state=self.seed,
             progress=self.place.progress,
             checkpoint=self.checkpoint,
         )
-        self.flow, self.range = fitted.flow, _range(rows, seen)
+        whiten = Whiten(*moments).to(self.place.device)
+        self.flow, self.range = Preprocessed([whiten], fitted.flow).eval(), _range(rows, seen)
         self.told["accepted in training"] = [round(rate, 4) for rate in fitted.acceptance]
 
     def complete(self, digits: Pixels, observed: Seen, seed: int) -> Iterator[tuple[str, NDArray]]:
