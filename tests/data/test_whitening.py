@@ -81,6 +81,8 @@ def test_constant_columns_have_the_floor_where_there_is_one():
     assert moments_of(columns)[1] == [1, 1]
     # Seen once, a column says nothing of how it varies.
     assert moments_of(columns, floor=0.05)[1] == pytest.approx([0.05, 1])
+    # Nor is rounding a spread.
+    assert moments_of([[123456789.1] * 7], floor=1e-20)[1] == pytest.approx([1e-20])
 
 
 @pytest.mark.parametrize("offset", [1e3, 1e6, 1e9])

@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+import torch
 
 from plmcmc.experiments import experiment_of, reproduce
 from plmcmc.experiments.digits import fillers
@@ -16,6 +17,7 @@ from plmcmc.experiments.study import Found, Place
 from plmcmc.experiments.tables import table2
 from plmcmc.experiments.tables.fillers import Filled, TableBudget, TableFiller
 from plmcmc.experiments.tables.table2 import Table2, scores
+from plmcmc.training import FittedEM
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +83,42 @@ def test_our_completions_of_digits_are_not_clamped(tmp_path, monkeypatch):
     own = FILLERS["plmcmc"](budget, Place(tmp_path, tmp_path), 0, tmp_path)
     with pytest.raises(InterruptedError):
         own.fit(digits, np.ones(digits.shape, dtype=bool))
+
+
+def test_our_digits_are_whitened_before_training(tmp_path, monkeypatch):
+    # Training draws its first holes from N(0, I) in the units of what it is handed.
+    rng = np.random.default_rng(0)
+    digits = rng.uniform(0.2, 0.8, size=(200, 1, 3)).astype(np.float32)
+    digits[:, 0, 2] = 0.25
+    observed = rng.random(digits.shape) < 0.7
+    handed = {}
+
+    class Untrained:
+        def __init__(self, schedule):
+            assert not schedule.whiten
+
+        def fit(self, flow, x, seen, **_):
+            handed.update(flow=flow, x=x, seen=seen)
+            return FittedEM(flow, [], [], [], x[None])
+
+    monkeypatch.setattr(fillers, "MonteCarloEM", Untrained)
+    budget = experiment_of("table1", "smoke").budget
+    own = FILLERS["plmcmc"](budget, Place(tmp_path, tmp_path, progress=False), 0, tmp_path / "x")
+    own.fit(digits, observed)
+    x, seen = handed["x"], handed["seen"]
+    assert x.dtype == np.float32
+    for pixel in range(2):
+        values = x[seen[:, pixel], pixel]
+        assert (values.mean(), values.std()) == pytest.approx((0, 1), abs=1e-4)
+    # The constant one: its scale is the floor's, not 1.
+    whiten = own.flow.chain[0]
+    assert whiten.scale[2].item() == pytest.approx(fillers.FLOOR)
+    # What is asked after training whitens by the same numbers, and what is seen stays as it is.
+    assert own.flow.flow is handed["flow"]
+    rows = torch.as_tensor(digits.reshape(200, 3))
+    np.testing.assert_array_equal(whiten.to_latent(rows)[0].numpy(), x)
+    for _, found in own.complete(digits[:2], observed[:2], 0):
+        np.testing.assert_array_equal(found[observed[:2]], digits[:2][observed[:2]])
 
 
 def test_masks_hide_what_they_say():

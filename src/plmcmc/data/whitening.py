@@ -20,9 +20,8 @@ class Moments(NamedTuple):
 def observed_moments(data: Incomplete, *, floor: float = 0.0) -> Moments:
     """Return mean and standard deviation of each column over the rows where it was seen.
 
-    A column seen at most once gets scale 1 (it is only centred), and mean 0 if never seen; so does
-    one that is constant where seen, unless there is a floor. Hand the result to
-    `plmcmc.flows.Whiten`.
+    A column seen at most once is only centred (scale 1; mean 0 if never seen), and so is a constant
+    one unless there is a floor. Hand the result to `plmcmc.flows.Whiten`.
 
     Args:
         data: the rows.
@@ -34,11 +33,13 @@ def observed_moments(data: Incomplete, *, floor: float = 0.0) -> Moments:
         Moments(mean=tensor([2., 7.]), scale=tensor([1., 1.]))
     """
     seen, values = data.observed, data.values.double()
-    count = seen.sum(0).clamp(min=1)
+    times = seen.sum(0)
+    count = times.clamp(min=1)
     mean = torch.where(seen, values, 0.0).sum(0) / count
     # Around the mean, in float64: sums of squares lose a small spread on a large offset.
     scale = (torch.where(seen, values - mean, 0.0).square().sum(0) / count).sqrt()
-    noise = 1e-12 * mean.abs()
-    varied = scale > noise if floor == 0 else seen.sum(0) > 1
-    scale = torch.where(varied, scale, 1.0).clamp(min=floor)
+    # A spread that is all rounding is none.
+    scale = torch.where(scale > 1e-12 * mean.abs(), scale, 0.0)
+    unknown = (times < 2) | ((scale == 0) & (floor <= 0))
+    scale = torch.where(unknown, 1.0, scale).clamp(min=floor)
     return Moments(mean.to(data.values.dtype), scale.to(data.values.dtype))
