@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from plmcmc.experiments import experiment_of, reproduce
-from plmcmc.experiments.digits import fillers
+from plmcmc.experiments.digits import our_filler
 from plmcmc.experiments.digits.fillers import FILLERS, Mean
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import mechanism_of
@@ -17,6 +17,7 @@ from plmcmc.experiments.study import Found, Place
 from plmcmc.experiments.tables import table2
 from plmcmc.experiments.tables.fillers import Filled, TableBudget, TableFiller
 from plmcmc.experiments.tables.table2 import Table2, scores
+from plmcmc.flows import log_prob
 from plmcmc.training import FittedEM
 
 
@@ -77,7 +78,7 @@ def test_our_completions_of_digits_are_not_clamped(tmp_path, monkeypatch):
         assert not schedule.clamp
         raise InterruptedError
 
-    monkeypatch.setattr(fillers, "MonteCarloEM", caught)
+    monkeypatch.setattr(our_filler, "MonteCarloEM", caught)
     digits = embedded_digits(large=False).train[:8]
     budget = experiment_of("table1", "smoke").budget
     own = FILLERS["plmcmc"](budget, Place(tmp_path, tmp_path), 0, tmp_path)
@@ -101,7 +102,7 @@ def test_our_digits_are_whitened_before_training(tmp_path, monkeypatch):
             handed.update(flow=flow, x=x, seen=seen)
             return FittedEM(flow, [], [], [], x[None])
 
-    monkeypatch.setattr(fillers, "MonteCarloEM", Untrained)
+    monkeypatch.setattr(our_filler, "MonteCarloEM", Untrained)
     budget = experiment_of("table1", "smoke").budget
     own = FILLERS["plmcmc"](budget, Place(tmp_path, tmp_path, progress=False), 0, tmp_path / "x")
     own.fit(digits, observed)
@@ -112,13 +113,25 @@ def test_our_digits_are_whitened_before_training(tmp_path, monkeypatch):
         assert (values.mean(), values.std()) == pytest.approx((0, 1), abs=1e-4)
     # The constant one: its scale is the floor's, not 1.
     whiten = own.flow.chain[0]
-    assert whiten.scale[2].item() == pytest.approx(fillers.FLOOR)
+    assert whiten.scale[2].item() == pytest.approx(our_filler.FLOOR)
     # What is asked after training whitens by the same numbers, and what is seen stays as it is.
     assert own.flow.flow is handed["flow"]
     rows = torch.as_tensor(digits.reshape(200, 3))
     np.testing.assert_array_equal(whiten.to_latent(rows)[0].numpy(), x)
     for _, found in own.complete(digits[:2], observed[:2], 0):
         np.testing.assert_array_equal(found[observed[:2]], digits[:2][observed[:2]])
+    # Smoothing by a tenth of a deviation costs next to nothing under a flow that is not trained.
+    nats = own.told["nats of whole training digits"]
+    assert nats == pytest.approx(log_prob(own.flow, rows).mean().item(), abs=0.1)
+
+
+def test_intervals_of_draws_that_are_too_narrow_hold_less():
+    rng = np.random.default_rng(0)
+    truth, draws = rng.normal(size=(100, 50)), rng.normal(size=(2, 200, 100, 50))
+    seen = rng.random(truth.shape) < 0.3
+    # Of 3,500 pixels: the binomial's deviation is .005, that of intervals by 400 draws .001.
+    assert our_filler._held(draws, truth, seen) == pytest.approx(0.9, abs=0.02)
+    assert our_filler._held(draws / 2, truth, seen) == pytest.approx(0.59, abs=0.03)
 
 
 def test_masks_hide_what_they_say():

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from plmcmc.data import Mechanism
-from plmcmc.experiments.digits.fillers import FILLERS, Budget, Filler
+from plmcmc.experiments.digits.filler import Budget, Filler
+from plmcmc.experiments.digits.fillers import FILLERS
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import MECHANISMS, mechanism_of
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
@@ -49,6 +50,9 @@ TOLD = {
     "PL-MCMC: proposals accepted in training": ("PL-MCMC", "accepted in training", ".3f"),
     "plmcmc: trajectories accepted in training": ("plmcmc", "accepted in training", ".3f"),
     "plmcmc: missing pixels at R-hat 1.1 or less": ("plmcmc", "share at R-hat 1.1 or less", ".3f"),
+    "plmcmc: 90% intervals hold": ("plmcmc", "90% intervals hold", ".3f"),
+    "plmcmc: nats of whole training digits": ("plmcmc", "nats of whole training digits", ".1f"),
+    "plmcmc: nats of whole test digits": ("plmcmc", "nats of whole test digits", ".1f"),
     "MisGAN: epochs": ("MisGAN", "epochs", ".0f"),
 }
 
@@ -178,7 +182,7 @@ class Table1(Experiment):
     ) -> list[str]:
         lines = [found.get(f"{cell}, training 0, {method}") for cell in cells]
         # One number, or one for every test or E-step, of which there may be none.
-        told = [[] if line is None else np.ravel(line.numbers[name]) for line in lines]
+        told = [[] if line is None else np.ravel(line.numbers.get(name, [])) for line in lines]
         return [f"{np.mean(own):{form}}" if len(own) > 0 else "" for own in told]
 
 
