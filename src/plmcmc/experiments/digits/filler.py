@@ -30,6 +30,7 @@ class Budget:
         misgan_channels: of its widest convolutions.
         our_epochs: of our training.
         our_falling: share of them, the last, in which the learning rate falls to nothing.
+        our_noise: deviation that our digits are smoothed by, whitened.
         our_every: epochs between two rounds of our chains.
         our_trajectories: of each chain in a round, after those that tune it.
         our_chains: of a digit in our tests.
@@ -47,6 +48,7 @@ class Budget:
     misgan_channels: int = 64
     our_epochs: int = 200
     our_falling: float = 0.2
+    our_noise: float = 0.1
     our_every: int = 2
     our_trajectories: int = 1
     our_chains: int = 2

@@ -25,8 +25,6 @@ FLOOR = 0.05
 # Of our chains: turns of a trajectory, and trajectories that tune a round of training. On smoothed
 # digits a metric for each costs more than it gains.
 TURNS, TUNING = 12, 3
-# Deviation that our digits are smoothed by, whitened.
-NOISE = 0.1
 # Digits that are looked at for more than their error: are draws wide enough, is the flow learned
 # by heart?
 LOOKED, LEVEL = 1000, 0.9
@@ -59,7 +57,7 @@ class Ours(Filler):
             learning_rate=3e-4,
             falling=budget.our_falling,
             clip=10.0,
-            noise=NOISE,
+            noise=budget.our_noise,
             precision=budget.precision,
             compiled=budget.compiled,
             method=methods.DataHamiltonian(turns=TURNS, tuning=TUNING),
@@ -77,7 +75,7 @@ class Ours(Filler):
             checkpoint=self.checkpoint,
         )
         whiten = Whiten(*moments).to(self.place.device)
-        self.smoothing = NOISE * whiten.scale
+        self.smoothing = budget.our_noise * whiten.scale
         self.flow, self.range = Preprocessed([whiten], fitted.flow).eval(), range_of(rows, seen)
         self.told["accepted in training"] = [round(rate, 4) for rate in fitted.acceptance]
         self.told["nats of whole training digits"] = self._nats(rows)
