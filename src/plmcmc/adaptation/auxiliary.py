@@ -1,4 +1,4 @@
-"""The auxiliary's scale, chosen by the decisions it overturns (paper, appendix E.5).
+"""The auxiliary's scale, chosen by the decisions it overturns (paper, appendix E.4).
 
 A narrow auxiliary rejects whatever misses the observed values: the chain then only rebuilds them. A
 wide one guides nothing. In between, of the proposals that are rejected, a share would be accepted

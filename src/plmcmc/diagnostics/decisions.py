@@ -1,4 +1,4 @@
-"""Does the auxiliary density bully the chain? The paper's last appendix (E.5).
+"""Does the auxiliary density bully the chain? The paper's last appendix (E.4).
 
 Follow a chain with one auxiliary and ask, proposal by proposal, how likely another auxiliary would
 have overturned its decision, given the same uniform number.

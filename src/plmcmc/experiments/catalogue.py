@@ -20,25 +20,25 @@ class Entry(NamedTuple):
 
 
 CATALOGUE = {
-    "table1": Entry("digits.table1", "5.1, E.1", "digits learned from and completed: RMSE and FID"),
+    "table1": Entry("digits.table1", "6.1, E.1", "digits learned from and completed: RMSE and FID"),
     "table2": Entry(
-        "tables.table2", "5.2, E.2", "tables learned from and filled with half missing: NMSE"
+        "tables.table2", "6.2, E.2", "tables learned from and filled with half missing: NMSE"
     ),
     "cifar": Entry(
-        "images.completion", "4.1, D.1", "images without their middle, completed with Glow"
+        "images.completion", "5.1, D.1", "images without their middle, completed with Glow"
     ),
-    "celeba": Entry("images.completion", "4.2, D.2", "faces without a half, completed with Glow"),
-    "mnist": Entry("digits.mnist", "4.3, D.3", "digits completed with a flow of whole digits"),
+    "celeba": Entry("images.completion", "5.2, D.2", "faces without a half, completed with Glow"),
+    "mnist": Entry("digits.mnist", "5.3, D.3", "digits completed with a flow of whole digits"),
     "training-progress": Entry(
         "digits.training_progress", "E.1", "training digits as imputed early and at the end"
     ),
     "efficiency-auxiliary": Entry(
         "efficiency.studies",
-        "5.3, E.3",
+        "6.3, E.3",
         "RMSE and acceptance of chains: the auxiliary density's scale",
     ),
     "efficiency-perturbation": Entry(
-        "efficiency.studies", "5.3, E.3", "RMSE and acceptance of chains: the perturbations' scale"
+        "efficiency.studies", "6.3, E.3", "RMSE and acceptance of chains: the perturbations' scale"
     ),
     "efficiency-no-resample": Entry(
         "efficiency.studies", "E.3", "RMSE and acceptance of chains: perturbations alone"
@@ -47,7 +47,7 @@ CATALOGUE = {
         "efficiency.studies", "E.3", "RMSE and acceptance of chains: the fresh draws' scale"
     ),
     "decisions": Entry(
-        "efficiency.decisions", "E.5", "decisions that a flat auxiliary would overturn"
+        "efficiency.decisions", "E.4", "decisions that a flat auxiliary would overturn"
     ),
     "proposal": Entry("proposal.diagram", "3.2, B", "one proposal, drawn in two dimensions"),
 }

@@ -16,7 +16,7 @@ class OneCoordinate:
     """Redraw one missing entry i of each row, picked at random, from `N(mean_i, scale_i^2)`.
 
     With `Metropolis` on the `ConditionalTarget` this is the "per-missing-pixel Gibbs sampling" of
-    the paper's appendix E.4: one pass a proposal.
+    the paper's appendix E.3: one pass a proposal.
 
     Attributes:
         mean: each entry's mean over the training data, flat.

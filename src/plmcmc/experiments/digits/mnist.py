@@ -1,4 +1,4 @@
-"""Digits completed with a flow of whole digits, under three kinds of missingness (4.3, D.3)."""
+"""Digits completed with a flow of whole digits, under three kinds of missingness (5.3, D.3)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Mnist(Experiment):
         flow: how the flow of whole digits is trained (D.3).
         digits: test digits to complete.
         proposals: of each PL-MCMC chain (D.3).
-        every: proposals from one picture of a progression to the next (4.3).
+        every: proposals from one picture of a progression to the next (5.3).
         chains: of PL-MCMC for each digit (D.3).
         perturb: sigma_p (D.3).
         resample: sigma_r (D.3).
@@ -67,7 +67,7 @@ class Mnist(Experiment):
         tuning: how it tunes.
         samples: unconditioned samples, at temperature 1 (D.3).
         embedded: digits that come along, not MNIST's.
-        cells: missingness and rate (4.3).
+        cells: missingness and rate (5.3).
     """
 
     flow: FlowOfDigits = field(default=FlowOfDigits())

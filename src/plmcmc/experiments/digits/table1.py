@@ -1,4 +1,4 @@
-"""Table 1: digits completed by what was learned from incomplete digits (5.1, E.1)."""
+"""Table 1: digits completed by what was learned from incomplete digits (6.1, E.1)."""
 
 from __future__ import annotations
 

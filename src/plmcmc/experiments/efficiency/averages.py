@@ -1,4 +1,4 @@
-"""The average of many chains, followed as they go (5.3)."""
+"""The average of many chains, followed as they go (6.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the auxiliary density bully the chains? Decisions that a flat one would overturn (E.5)."""
+"""Does the auxiliary density bully the chains? Decisions that a flat one would overturn (E.4)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Curve = NDArray[np.float64]
 KINDS = ("accepted", "rejected")
 WINDOWS = {"first tenth": (0.0, 0.1), "last tenth": (0.9, 1.0), "all": (0.0, 1.0)}
 PAPER = (
-    "The paper (E.5): with sigma_a 10^-3 the two are likely to agree, yet there is a substantial "
+    "The paper (E.4): with sigma_a 10^-3 the two are likely to agree, yet there is a substantial "
     "probability that the auxiliary density alters a decision. It prints no numbers."
 )
 
 
 @dataclass(frozen=True)
 class Decisions(Experiment):
-    """Settings of the study: the chains of section 5.3, judged by a flat auxiliary density.
+    """Settings of the study: the chains of section 6.3, judged by a flat auxiliary density.
 
     Args:
         task: the digit, its mask and the flow.
@@ -55,7 +55,7 @@ class Decisions(Experiment):
 
     readings: ClassVar[Sequence[str]] = (
         "How many chains and proposals the figure has is not said: 100 chains, ten times, as in "
-        "5.3, and 2,000 proposals, as in D.3.",
+        "6.3, and 2,000 proposals, as in D.3.",
         "A decision is overturned with the probability that the other density decides otherwise "
         "given the same uniform number: P(u >= other | u < own) where a proposal was accepted.",
         "Chains start at samples of the flow, as in E.3, and must find the observed pixels first: "

@@ -1,4 +1,4 @@
-"""How fast chains find the conditional mean of one masked digit: four studies (5.3, E.3)."""
+"""How fast chains find the conditional mean of one masked digit: four studies (6.3, E.3)."""
 
 from __future__ import annotations
 

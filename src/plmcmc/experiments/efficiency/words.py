@@ -15,10 +15,10 @@ SCORES = ("RMSE", "RMSE to the converged mean", "accepted, first tenth", "accept
 COLUMNS = (*SCORES, "proposals", "passes", "seconds")
 # What the paper says of its figures; it prints no numbers.
 PAPER = {
-    "sigma_a": "The paper (5.3): PL-MCMC beats Gibbs even with a flat auxiliary density, also per "
+    "sigma_a": "The paper (6.3): PL-MCMC beats Gibbs even with a flat auxiliary density, also per "
     "flow transformation; tighter ones are faster up to about 10^-1.5, and detrimental beyond; "
     "10^-3 and 10^-6 closely overlap.",
-    "sigma_p": "The paper (5.3): larger perturbations converge faster at first, but may have "
+    "sigma_p": "The paper (6.3): larger perturbations converge faster at first, but may have "
     "trouble in concentrated regions.",
     "sigma_p alone": "The paper (E.3): perturbations alone at several scales, the default beside.",
     "sigma_r": "The paper (E.3): fresh draws at several scales.",

@@ -1,4 +1,4 @@
-"""Images completed with Glow: CIFAR-10 without its middle (4.1), faces without a half (4.2)."""
+"""Images completed with Glow: CIFAR-10 without its middle (5.1), faces without a half (5.2)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Completion(Experiment):
         task: `"cifar"` or `"celeba"`.
         images: real ones, which numbers are of.
         drawn: images that the flow draws, to be completed and shown in place of the real ones.
-        proposals: of Algorithm 1 (4.1, 4.2).
+        proposals: of Algorithm 1 (5.1, 5.2).
         kept_every: proposals between two states that are kept.
         shown_every: proposals from one picture of a progression to the next.
         perturb: deviation of the proposals, sigma_p (D.1, D.2).
@@ -201,7 +201,7 @@ class Completion(Experiment):
         return reported(found, place.output)
 
 
-# CelebA (4.2, D.2): a picture every 1,000 proposals, samples at temperatures .5 and 1.
+# CelebA (5.2, D.2): a picture every 1,000 proposals, samples at temperatures .5 and 1.
 CELEBA: dict[str, Any] = {
     "task": "celeba",
     "shown_every": 1_000,

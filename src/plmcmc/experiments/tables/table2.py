@@ -1,4 +1,4 @@
-"""Table 2: six UCI tables with half of their values hidden, learned from and filled (5.2, E.2)."""
+"""Table 2: six UCI tables with half of their values hidden, learned from and filled (6.2, E.2)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Table2(Experiment):
     readings: ClassVar[Sequence[str]] = (
         "NMSE is by the formula of E.2, a mean over rows; the paper's own numbers agree better "
         "with a mean over entries (see docs/results/paper-training.md), which is told, too.",
-        "Section 5.2 imputes by 1,000 proposals, E.2 by 2,000: 2,000.",
+        "Section 6.2 imputes by 1,000 proposals, E.2 by 2,000: 2,000.",
         "E.2 writes sigma_p for the resampling deviation under testing: sigma_r = 1.",
         "E.2 gives yeast 1,483 rows; the repository's file has 1,484: all of them.",
         "Where chains start is not said: at samples of the flow, as in E.3.",

@@ -107,7 +107,7 @@ class DataMetropolis(_Warped):
 
 @dataclass(frozen=True, eq=False)
 class Gibbs(Tunable):
-    """One missing entry at a time, redrawn from `N(mean_i, scale_i^2)` (paper, appendix E.4).
+    """One missing entry at a time, redrawn from `N(mean_i, scale_i^2)` (paper, appendix E.3).
 
     Args:
         mean: `(*event)`, each entry's mean over the training data; None estimates both from 4,096
