@@ -60,7 +60,7 @@ class Table2(Experiment):
         "Draws are clamped to the range seen of each column after training, as in it.",
         "missForest is plmcmc's own on scikit-learn's forests, not R's package.",
         "At full scale on a GPU PL-MCMC's networks multiply in TF32 (NICE comes back exactly from "
-        "it): bfloat16 costs it 2 to 4% on breast (docs/results/reproduced.md).",
+        "it): bfloat16 costs it 2 to 4% on breast (docs/results/table2.md).",
     )
 
     def parts(self) -> list[str]:
