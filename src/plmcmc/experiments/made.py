@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib import import_module
 
 import torch
 
-from plmcmc import __version__
 from plmcmc.experiments.words import listed, table
 
 COLUMNS = ("plmcmc", "torch", "device", "date")
@@ -20,8 +20,10 @@ def made_on(device: str) -> dict[str, str]:
     """Return what a part that ends now is made with; the day is UTC's."""
     where = torch.device(device)
     name = torch.cuda.get_device_name(where) if where.type == "cuda" else where.type
+    # The front door leads to rooms that this one may not import; all it is asked for is its number.
+    version = import_module("plmcmc").__version__
     day = datetime.now(UTC).date().isoformat()
-    return dict(zip(COLUMNS, (__version__, str(torch.__version__), name, day), strict=True))
+    return dict(zip(COLUMNS, (version, str(torch.__version__), name, day), strict=True))
 
 
 def where_from(made: Mapping[str, Mapping[str, str]]) -> str:

@@ -47,7 +47,8 @@ def reproduce(
         output: directory; each experiment has one of its own in it, for each scale.
         data: directory of data sets.
         device: where to compute.
-        only: run only parts whose name has this in it; `*` stands for anything.
+        only: run only parts whose name has this in it, in capitals or not; `*` stands for
+            anything.
         report_only: run nothing, and report what is there.
         progress: show bars; by default on a terminal only.
         say: is told what is done.
@@ -118,8 +119,8 @@ def _refuse_nothing(parts: list[str], name: str, scale: str, own: Path) -> None:
 def _tell_lost(ledger: Ledger, say: Say) -> None:
     if ledger.lost:
         say(
-            f"{len(ledger.lost)} parts count as not done, since their arrays in "
-            f"{ledger.directory / ARRAYS} are lost or damaged: {listed(ledger.lost, NAMED)}"
+            f"Not done any more, since their arrays in {ledger.directory / ARRAYS} are lost or "
+            f"damaged: {listed(ledger.lost, NAMED)}"
         )
 
 
