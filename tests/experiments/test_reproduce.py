@@ -293,3 +293,10 @@ def test_numbers_are_printed_as_the_paper_does(values, words):
 def test_tables_leave_out_rows_without_numbers():
     rows = [("one", ["1", ""]), ("two", ["", ""])]
     assert table("", ["a", "b"], rows) == "|  | a | b |\n|---|---|---|\n| one | 1 |  |\n"
+
+
+def test_help_says_what_exit_codes_mean_here(capsys):
+    for command, parquet in (("reproduce", False), ("impute", True)):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert ("Parquet files, some could not" in capsys.readouterr().out) == parquet

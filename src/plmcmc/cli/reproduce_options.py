@@ -53,8 +53,8 @@ def add_reproduce(commands: Commands) -> None:
     add(
         "--only",
         metavar="TEXT",
-        help="run only parts whose name has this in it, * standing for anything, and case "
-        "for nothing: 'breast*PL-MCMC'",
+        help="run only parts whose name has this in it, in capitals or not, * standing for "
+        "anything: 'breast*PL-MCMC'",
     )
     add("--report-only", action="store_true", help="run nothing, and report what is there")
     add("--device", default="cpu", help="where to work, such as cuda (%(default)s)")

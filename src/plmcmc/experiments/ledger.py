@@ -113,7 +113,8 @@ class Ledger(Mapping[str, Found]):
         except ValueError as error:
             raise LedgerError(f"{where}: no JSON ({error}): {advice}") from error
         if not (_has(line, FIRST) if number == 1 else _has(line, PART, MORE) or _has(line, SOURCE)):
-            raise LedgerError(f"{where}: expected {expected}; got {text[:60]!r}: {advice}")
+            got = text[:60].decode(errors="replace")
+            raise LedgerError(f"{where}: expected {expected}; got {got!r}: {advice}")
         return line
 
     def check_source(self, path: Path, name: str) -> None:
