@@ -51,9 +51,9 @@ class Budget:
     our_noise: float = 0.1
     our_every: int = 2
     our_trajectories: int = 1
-    our_chains: int = 2
-    our_warmup: int = 120
-    our_draws: int = 40
+    our_chains: int = 4
+    our_warmup: int = 60
+    our_draws: int = 20
     precision: str = "float32"
     compiled: bool = False
 
