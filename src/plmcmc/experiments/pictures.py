@@ -75,7 +75,8 @@ def write_strips(
     from matplotlib.figure import Figure
 
     sheet, down, right = _sheet([images for _, images in strips])
-    left = RIM + LETTER * max(len(name) for name, _ in strips)
+    # A name may have several lines.
+    left = RIM + LETTER * max(len(line) for name, _ in strips for line in name.split("\n"))
     above = RIM + LINE * (bool(columns) + bool(unit))
     height, width = (side / DOTS for side in sheet.shape[:2])
     size = (left + width + RIM, above + height + RIM)

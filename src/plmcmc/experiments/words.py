@@ -8,7 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 # One name for each sampler, in all that is shown: the paper's, and ours, in full and in short.
-PL_MCMC, OURS, OURS_IN_SHORT = "PL-MCMC (Algorithm 1)", "plmcmc's default sampler", "default sampler"
+PL_MCMC, OURS, OURS_IN_SHORT = (
+    "PL-MCMC (Algorithm 1)",
+    "plmcmc's default sampler",
+    "default sampler",
+)
 
 
 def with_error(values: Iterable[float]) -> str:
