@@ -15,9 +15,9 @@ from plmcmc.statistics import reconstruction_rmse
 Rows = NDArray[np.floating]
 # How the paper's words for what is hidden are read (D.3, E.1), by its names.
 MASKS = {
-    "P.M.": "P.M.'s 'randomly located contiguous rectangular blocks' (D.3, E.1) are not said to be "
-    "drawn in any way: rectangles with sides uniform up to half of the image's, which may overhang "
-    "its border, are added until round(rate * pixels) are hidden; the last one is cut to that.",
+    "P.M.": "How P.M.'s 'randomly located contiguous rectangular blocks' (D.3, E.1) are drawn is "
+    "not said: rectangles with sides uniform up to half of the image's, which may overhang its "
+    "border, are added until round(rate * pixels) are hidden; the last one is cut to that.",
     "S.O.": "S.O.'s 'randomly located contiguous square' (D.3, E.1) has a fixed side, "
     "round(sqrt((1 - rate) * pixels)), and lies uniformly within the image.",
 }

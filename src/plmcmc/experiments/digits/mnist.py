@@ -93,8 +93,8 @@ class Mnist(Experiment):
         "temperature .5, which is sigma_r. Observed pixels are not put in: chains find them, as in "
         "training.",
         "sigma_a is in whitened units (D.3), as in training.",
-        "Which digits, and how many, is not said (5.3, D.3): the first 100 of the test set; ten "
-        "are shown.",
+        "Which digits, and how many, is not said (5.3, D.3): the first of the test set, 100 at "
+        "full scale; ten are shown.",
         *MASKS.values(),
         "Completions are clamped to the range of each pixel in the training set, as in E.1.",
         "RMSE is the mean over digits of each digit's own over its missing pixels (E.1), pixels in "
