@@ -1,6 +1,7 @@
 """Images completed with Glow, in small: pictures are written, real faces are in none of them."""
 
 import json
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import torch
 
 from plmcmc import kernels
 from plmcmc.chains import Unconditional
+from plmcmc.cli import _parser
 from plmcmc.data import CentreSquare, DataError
 from plmcmc.experiments import experiment_of, reproduce
 from plmcmc.experiments.algorithm1 import first_completions
@@ -211,6 +213,16 @@ class TestCommand:
         assert told.startswith(f"plmcmc fit-flow {tmp_path}/faces64/some.zip --first 9500")
         assert "--precision bfloat16 --device cuda:1 -o" in told
         assert "\n" not in told
+
+    @pytest.mark.parametrize("device", ["cpu", "cuda"])
+    @pytest.mark.parametrize("name", ["cifar", "faces"])
+    def test_is_one_of_ours(self, name, device, place, tmp_path):
+        told = command(name, replace(place, data=tmp_path / "my data", device=device))
+        words = shlex.split(told.splitlines()[0])
+        parsed = _parser().parse_args(words[1:])
+        assert parsed.device == device
+        assert parsed.precision == ("float32" if device == "cpu" else "bfloat16")
+        assert parsed.output == str(place.shared / name)
 
     def test_without_data(self, place):
         told = command("cifar", place)

@@ -185,6 +185,16 @@ class TestByHand:
         np.testing.assert_array_equal(found["acceptance"], [np.nan, 0.5, 1.0])
 
 
+@pytest.mark.parametrize("name", [*STUDIES, "decisions"])
+def test_how_the_paper_is_read_is_told(name):
+    told = " ".join(experiment_of(name, "full").readings)
+    for words in ("bfloat16", "4 couplings of 5 hidden layers", "by a scale of 1"):
+        assert words in told
+    assert ("Gibbs' proposal for pixels that never vary" in told) == (name != "decisions")
+    # Ours by its one name.
+    assert "plmcmc" not in told.replace("plmcmc's default sampler", "")
+
+
 class TestVariants:
     def test_of_the_auxiliary_are_the_paper_s(self):
         study = experiment_of("efficiency-auxiliary", "full")
