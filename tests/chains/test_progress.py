@@ -3,7 +3,7 @@
 import pytest
 
 from plmcmc.chains import progress
-from plmcmc.chains.progress import progress_bar
+from plmcmc.chains.progress import going_on, progress_bar
 
 
 @pytest.fixture
@@ -32,6 +32,26 @@ def test_nobody_who_did_not_ask_gets_any(show, clock, capsys):
         clock[0] = 1e6
         report(1, "")
     assert capsys.readouterr().err == ""
+
+
+def test_who_goes_on_says_so_at_once(clock, capsys):
+    with progress_bar("Walking", 1_000, show=True) as report:
+        going_on(report, "step")(600)
+        clock[0] = 61.0
+        report(601, "well")
+    assert capsys.readouterr().err.splitlines() == [
+        "Walking: going on from step 601 of 1,000",
+        "Walking: 601 of 1,000 after 1.0 minutes; well",
+    ]
+
+
+def test_a_bar_begins_where_it_goes_on(monkeypatch, capsys):
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
+    with progress_bar("Walking", 10) as report:
+        going_on(report, "step")(6)
+    shown = capsys.readouterr().err
+    assert "6/10" in shown
+    assert "going on from step 7" in shown
 
 
 def test_a_terminal_gets_a_bar(monkeypatch, capsys):

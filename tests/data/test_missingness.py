@@ -12,6 +12,7 @@ from plmcmc.data.missingness import (
     Patch,
     RightHalf,
     SquareObservation,
+    _random_rectangles,
 )
 from plmcmc.data.table_missingness import MissingAtRandom, MissingNotAtRandom, _standardised
 
@@ -142,6 +143,22 @@ def test_patch_removes_connected_pieces():
     assert connected >= probability - DEVIATIONS * error
 
 
+def test_rectangles_of_a_patch_have_the_sides_and_places_it_says():
+    rows = 20_000
+    inside = _random_rectangles((rows, 28, 28), np.random.default_rng(0))
+    expected = clipped_lengths(28)
+    # Of sides along one axis, as far as they lie within; both axes are alike and independent.
+    for axis, other in ((1, 2), (2, 1)):
+        lengths = np.bincount(inside.any(axis=other).sum(axis=1), minlength=29) / rows
+        error = np.sqrt(expected * (1 - expected) / rows)
+        assert (np.abs(lengths - expected) <= DEVIATIONS * error + 1e-12).all(), axis
+    # It hits every pixel as often as any other.
+    share = inside.mean(axis=0)
+    probability = (expected @ np.arange(29) / 28) ** 2
+    error = np.sqrt(probability * (1 - probability) / rows)
+    assert np.abs(share - probability).max() <= DEVIATIONS * error
+
+
 def test_patch_favours_neither_side():
     # Under symmetry the numbers of missing pixels in two opposite halves have the same mean.
     missing = ~Patch(0.1)(np.zeros((4000, 10, 10)), 0)
@@ -172,6 +189,24 @@ def test_square_observation_uses_every_place():
     observed = SquareObservation(1 - 9 / 30)(np.zeros((2000, 5, 6)), 0)
     # Each of 3 x 4 places is left out with probability (11 / 12)**2000.
     assert len(np.unique(observed.reshape(2000, -1), axis=0)) == 12
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_square_observation_favours_no_place(exact):
+    rows, side = 6000, 3
+    observed = SquareObservation(1 - side**2 / 30, exact)(np.zeros((rows, 5, 6)), 0)
+    top, left = observed.any(axis=2).argmax(axis=1), observed.any(axis=1).argmax(axis=1)
+    places = np.bincount(4 * top + left, minlength=12)
+    assert len(places) == 12
+    error = np.sqrt(rows * (1 / 12) * (11 / 12))
+    assert np.abs(places - rows / 12).max() <= DEVIATIONS * error
+
+
+@pytest.mark.parametrize(("rate", "side"), [(0.3, 23), (0.6, 18), (0.8, 13), (0.9, 9)])
+def test_an_inexact_square_has_the_nearest_side(rate, side):
+    observed = SquareObservation(rate, exact=False)(np.zeros((50, 28, 28)), 0)
+    assert set(observed.any(axis=2).sum(axis=1)) == {side}
+    assert set(observed.sum(axis=(1, 2))) == {side**2}
 
 
 def test_square_observation_refuses_what_does_not_fit():

@@ -3,12 +3,17 @@
 import errno
 import json
 import os
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from plmcmc.data import DataError
 from plmcmc.disk import WriteError
-from plmcmc.experiments.ledger import LINES, Ledger, LedgerError
+from plmcmc.experiments import experiment_of
+from plmcmc.experiments.kept import read_arrays
+from plmcmc.experiments.ledger import LINES, Ledger, LedgerError, as_json
 from plmcmc.experiments.study import Found, Place
 
 SETTINGS = {"rate": 0.5, "sets": ("one", "two")}
@@ -73,14 +78,95 @@ def test_a_part_of_other_settings_is_not_done(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "words"), [("{", "line 2: no JSON"), ('{"part": "x"}', "line 2: expected")]
+    ("line", "words"),
+    [
+        ("{", "line 2: no JSON"),
+        ('{"part": "x"}', "line 2: expected"),
+        ('{"part": "x", "numbers": 3}', "line 2: expected"),
+        ('{"part": ["x"], "numbers": {}}', "line 2: expected"),
+        ('{"part": "x", "numbers": {}, "arrays": 1}', "line 2: expected"),
+        ('{"source": "x", "hash": null}', "line 2: expected"),
+        ("[1]", "line 2: expected"),
+    ],
 )
 def test_a_damaged_line_is_named(tmp_path, line, words):
     kept(tmp_path)
     path = tmp_path / LINES
     path.write_text(f"{path.read_text()}{line}\n" + json.dumps({"part": "x", "numbers": {}}) + "\n")
-    with pytest.raises(LedgerError, match=words):
+    with pytest.raises(LedgerError, match=words + r".*: remove this line; that part is then run"):
         kept(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["{", '{"part": "x", "numbers": {}}', '{"settings": [1]}'])
+def test_without_settings_nobody_knows_what_numbers_are_of(tmp_path, line):
+    (tmp_path / LINES).write_text(f"{line}\n")
+    with pytest.raises(LedgerError, match=r"line 1: .*: without it nobody knows .*: remove"):
+        kept(tmp_path)
+
+
+def spoilt(path, how):
+    """Spoil a file of arrays."""
+    content = path.read_bytes()
+    if how == "gone":
+        path.unlink()
+    elif how == "cut off":
+        path.write_bytes(content[: len(content) // 2])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "junk":
+        path.write_bytes(b"junk" * 100)
+    elif how == "one array":
+        with path.open("wb") as file:
+            np.save(file, np.zeros(3))
+    else:
+        np.savez(path, curve=np.array([None, {}]))
+
+
+@pytest.mark.parametrize("how", ["gone", "cut off", "empty", "junk", "one array", "objects"])
+def test_a_part_whose_arrays_are_lost_or_damaged_is_not_done(tmp_path, how):
+    for part in ("first", "second"):
+        kept(tmp_path).add(part, Found({"NMSE": 0.5}, {"curve": np.linspace(0, 1, 500)}))
+    path = kept(tmp_path)._arrays("first")
+    spoilt(path, how)
+    again = kept(tmp_path)
+    assert (list(again), again.lost) == (["second"], ["first"])
+    if how != "gone":
+        with pytest.raises(DataError, match=f"{path.name} is damaged: expected arrays") as problem:
+            read_arrays(path)
+        assert "allow_pickle" not in str(problem.value)
+        # Lines of earlier versions have no hash: then files must be readable.
+        lines = tmp_path / LINES
+        lines.write_text(re.sub(r', "arrays": "\w+"', "", lines.read_text()))
+        assert kept(tmp_path).lost == ["first"]
+    again.add("first", Found({"NMSE": 0.5}, {"curve": np.zeros(2)}))
+    assert (list(kept(tmp_path)), kept(tmp_path).lost) == (["first", "second"], [])
+
+
+def test_arrays_of_another_run_are_not_taken_for_a_part_s_own(tmp_path):
+    ledger = kept(tmp_path)
+    ledger.add("first", Found({"NMSE": 0.5}, {"curve": np.zeros(3)}))
+    np.savez(ledger._arrays("first"), curve=np.ones(3))
+    assert kept(tmp_path).lost == ["first"]
+
+
+def test_lines_of_earlier_versions_are_read_and_others_only_say_more(tmp_path):
+    old = '{"part": "first", "numbers": {"NMSE": 0.5}}'
+    (tmp_path / LINES).write_text(f"{json.dumps({'settings': as_json(SETTINGS)})}\n{old}\n")
+    ledger = Ledger(tmp_path, SETTINGS, made=lambda: {"torch": "2"})
+    ledger.add("second", Found({"NMSE": 0.25}))
+    assert ledger.made == kept(tmp_path).made == {"first": {}, "second": {"torch": "2"}}
+    last = (tmp_path / LINES).read_text().splitlines()[-1]
+    assert last == '{"part": "second", "numbers": {"NMSE": 0.25}, "made": {"torch": "2"}}'
+
+
+@pytest.mark.parametrize("name", ["table1", "table2"])
+def test_published_lines_are_read(name, tmp_path):
+    lines = Path(__file__).parents[2] / "docs" / "results" / f"{name}.jsonl"
+    (tmp_path / LINES).write_bytes(lines.read_bytes())
+    experiment = experiment_of(name, "full")
+    ledger = Ledger(tmp_path, experiment.settings(), experiment.settings_of)
+    assert len(ledger) > 5
+    assert not ledger.lost
 
 
 def test_a_source_that_changed_is_refused_once_there_are_numbers_of_it(tmp_path):

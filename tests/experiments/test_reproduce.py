@@ -1,9 +1,11 @@
 """Experiments go on from where they were stopped, run what is asked for, and say what they did."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from plmcmc.cli import main
@@ -47,14 +49,14 @@ def counting(monkeypatch):
 
 
 def run(path, **options):
-    return reproduce.reproduce("table2", output=path, say=lambda words: None, **options)
+    return reproduce.reproduce("proposal", output=path, say=lambda words: None, **options)
 
 
 def test_two_at_once_in_one_directory(tmp_path, counting):
     run(tmp_path)
     with (
-        locked(tmp_path / "table2-laptop" / LINES),
-        pytest.raises(FileExistsError, match="table2-laptop is in use by another process"),
+        locked(tmp_path / "proposal-laptop" / LINES),
+        pytest.raises(FileExistsError, match="proposal-laptop is in use by another process"),
     ):
         run(tmp_path)
     assert "3 of 3 parts" in run(tmp_path)
@@ -84,7 +86,7 @@ def test_what_a_part_saved_of_itself_goes_when_its_numbers_are_kept(
     tmp_path, counting, monkeypatch
 ):
     """Not before: a kill in between would lose it all."""
-    own = tmp_path / "table2-laptop"
+    own = tmp_path / "proposal-laptop"
     saved = [own / "part-0.checkpoint", own / "part-1.checkpoint"]
     add, seen = reproduce.Ledger.add, []
 
@@ -112,9 +114,89 @@ def test_only_some_parts(tmp_path, counting):
     assert RUN == ["part 1"]
     run(tmp_path, only="p*t 2")
     assert RUN == ["part 1", "part 2"]
-    with pytest.raises(ValueError, match="no part of table2 has 'x' in its name; one is 'part 0'"):
+    run(tmp_path, only="PART 0")
+    assert RUN[-1] == "part 0"
+    words = "no part of proposal has 'x' in its name; its 3 parts are part 0; part 1; part 2"
+    with pytest.raises(ValueError, match=words):
+        run(tmp_path / "other", only="x")
+    counting["settings"] = Counting(count=30)
+    with pytest.raises(ValueError, match=r"its 30 parts are part 0; .*; part 9; and 20 more"):
         run(tmp_path / "other", only="x")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "gpu", "banana"])
+def test_a_device_that_is_not_there_is_refused_before_anything_is_made(
+    device, tmp_path, counting, capsys
+):
+    with pytest.raises(ValueError, match=f"device '{device}' cannot be used: .* Choose 'cpu'"):
+        run(tmp_path / "out", device=device)
+    asked = ["reproduce", "proposal", "--device", device, "-o", str(tmp_path / "out")]
+    assert main(asked) == 2
+    assert f"--device '{device}' cannot be used" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_nothing_to_report(name, tmp_path, capsys):
+    asked = ["reproduce", name, "--scale", "smoke", "--report-only", "-o", str(tmp_path / "out")]
+    assert main(asked) == 2
+    shown = capsys.readouterr()
+    assert f"nothing is there yet in {tmp_path / 'out'}/{name}-smoke: run `plmcmc" in shown.err
+    assert shown.out == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_to_report_after_a_run_that_did_nothing(tmp_path, counting, monkeypatch):
+    monkeypatch.setattr(Counting, "broken", "part 0")
+    with pytest.raises(RuntimeError, match="stopped"):
+        run(tmp_path)
+    with pytest.raises(ValueError, match="nothing is there yet"):
+        run(tmp_path, report_only=True)
+
+
+@pytest.mark.parametrize("problem", [RuntimeError, KeyboardInterrupt])
+def test_whoever_is_stopped_has_a_report_and_is_told_what_is_kept(
+    problem, tmp_path, counting, monkeypatch
+):
+    def stopped(settings, part, place):
+        if part == "part 2":
+            raise problem("stopped")
+        return Found({"value": float(part[-1])})
+
+    monkeypatch.setattr(Counting, "run", stopped)
+    said, own = [], tmp_path / "proposal-laptop"
+    with pytest.raises(problem, match="stopped"):
+        reproduce.reproduce("proposal", output=tmp_path, say=said.append)
+    assert said[-1] == f"2 of 3 parts are kept in {own}; the same command goes on"
+    assert "2 of 3 parts" in (own / "report.md").read_text()
+    assert "sum 1.0" in (own / "report.md").read_text()
+
+
+def test_a_report_that_fails_does_not_hide_what_stopped_the_run(tmp_path, counting, monkeypatch):
+    def fail(*given):
+        raise KeyError("report")
+
+    monkeypatch.setattr(Counting, "broken", "part 1")
+    monkeypatch.setattr(Counting, "report", fail)
+    with pytest.raises(RuntimeError, match="stopped"):
+        run(tmp_path)
+
+
+def test_arrays_that_are_lost_are_made_again(tmp_path, counting, monkeypatch):
+    def found(settings, part, place):
+        RUN.append(part)
+        return Found({"value": float(part[-1])}, {"curve": np.arange(3)})
+
+    monkeypatch.setattr(Counting, "run", found)
+    run(tmp_path)
+    shutil.rmtree(tmp_path / "proposal-laptop" / "arrays")
+    said = []
+    report = reproduce.reproduce("proposal", output=tmp_path, only="part 1", say=said.append)
+    assert said[0].startswith("Not done any more, since their arrays in")
+    assert said[0].endswith("are lost or damaged: part 0; part 1; part 2")
+    assert "1 of 3 parts" in report
+    assert RUN[3:] == ["part 1"]
 
 
 def test_only_a_report(tmp_path, counting):
@@ -148,10 +230,41 @@ def test_data_that_is_not_there_is_asked_for(tmp_path, capsys):
     place = Place(tmp_path, tmp_path)
     with pytest.raises(DataError, match=r"reads uci/x.csv: give --data"):
         place.find("uci/x.csv")
-    with pytest.raises(DataError, match=r"expected uci/x.csv or x.csv in"):
+    with pytest.raises(DataError, match=r"expected uci/x.csv or x.csv in .*; found neither"):
         Place(tmp_path, tmp_path, data=tmp_path).find("uci/x.csv", "x.csv")
     assert main(["reproduce", "table2", "-o", str(tmp_path / "out")]) == 2
     assert "give --data" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_that_is_missing_is_told_before_anything_is_run(tmp_path, capsys):
+    data, out = tmp_path / "data", tmp_path / "out"
+    (data / "uci").mkdir(parents=True)
+    for name in ("banknote", "yeast"):
+        (data / "uci" / f"{name}.csv").write_text("a,b\n1,2\n3,word\n")
+    asked = ["--data", str(data), "-o", str(out)]
+    assert main(["reproduce", "table2", *asked]) == 2
+    told = capsys.readouterr().err
+    assert all(f"uci/{name}.csv" in told for name in ("breast", "concrete", "red-wine"))
+    assert "uci/banknote.csv or" not in told
+    assert told.count("found none of them") == 1
+    # What is there is read, too.
+    assert told.count("line 3, column 2: expected a number; got 'word'") == 2
+    for name in ("mnist", "decisions", "table1"):
+        assert main(["reproduce", name, *asked]) == 2
+        told = capsys.readouterr().err
+        assert told.count("found none of them") == 1
+        assert len(told) < 400
+    assert main(["reproduce", "cifar", *asked]) == 2
+    told = capsys.readouterr().err
+    assert "cifar10/test.npy" in told
+    assert "plmcmc fit-flow" in told
+    assert not out.exists()
+    # Only what is asked for is looked for.
+    (data / "uci" / "yeast.csv").write_text("a,b\n" + "1,2\n3,5\n4,4\n" * 4)
+    assert main(["reproduce", "table2", *asked, "--only", "yeast, mask 0, mean"]) == 0
+    # What is done needs nothing any more.
+    assert main(["reproduce", "table2", "-o", str(out), "--only", "yeast, mask 0, mean"]) == 0
 
 
 def test_the_command_lists_all(capsys):
@@ -180,3 +293,10 @@ def test_numbers_are_printed_as_the_paper_does(values, words):
 def test_tables_leave_out_rows_without_numbers():
     rows = [("one", ["1", ""]), ("two", ["", ""])]
     assert table("", ["a", "b"], rows) == "|  | a | b |\n|---|---|---|\n| one | 1 |  |\n"
+
+
+def test_help_says_what_exit_codes_mean_here(capsys):
+    for command, parquet in (("reproduce", False), ("impute", True)):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert ("Parquet files, some could not" in capsys.readouterr().out) == parquet

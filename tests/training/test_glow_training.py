@@ -35,7 +35,7 @@ def test_a_glow_learns(precision):
     assert 5.0 < best < first - 0.2
 
 
-def test_training_is_the_same_after_it_was_stopped(tmp_path):
+def test_training_is_the_same_after_it_was_stopped(tmp_path, capsys):
     whole = fit_flow(flow(), images(), **OPTIONS)
     place = tmp_path / "checkpoint"
     half = flow()
@@ -50,7 +50,8 @@ def test_training_is_the_same_after_it_was_stopped(tmp_path):
     half.flow.to_latent = some
     with pytest.raises(KeyboardInterrupt):
         fit_flow(half, images(), checkpoint=place, **OPTIONS)
-    again = fit_flow(flow(), images(), checkpoint=place, **OPTIONS)
+    again = fit_flow(flow(), images(), checkpoint=place, progress=True, **OPTIONS)
+    assert "Training: going on from epoch" in capsys.readouterr().err
     assert again.held_out == whole.held_out
 
 

@@ -10,6 +10,7 @@ import torch
 
 from plmcmc import methods
 from plmcmc.chains import CheckpointError, Unconditional
+from plmcmc.chains import progress as chains_progress
 from plmcmc.data import DataError
 from plmcmc.flows import NICE, Flatten, Linear, Preprocessed, load, save
 from plmcmc.flows.lowered import is_lowered
@@ -188,15 +189,30 @@ def test_chains_that_never_move_are_told_of():
         MonteCarloEM(replace(SHORT, method=tight)).fit(Linear(3), rows_with_holes(90))
 
 
+def test_acceptance_is_told_where_something_was_proposed(monkeypatch, capsys):
+    monkeypatch.setattr(chains_progress, "BETWEEN_LINES", 0.0)
+    x = rows_with_holes(90)
+    MonteCarloEM(SHORT).fit(Linear(3), x, random_state=0, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    told = [line.endswith("% accepted") for line in lines]
+    assert told == [epoch >= SHORT.every for epoch in range(1, SHORT.epochs + 1)]
+    whole = x[~np.isnan(np.asarray(x)).any(1)]
+    MonteCarloEM(SHORT).fit(Linear(3), whole, random_state=0, progress=True)
+    told = capsys.readouterr().err
+    assert told.count("nats a row") == SHORT.epochs
+    assert "nan" not in told
+    assert "accepted" not in told
+
+
 @pytest.mark.parametrize("optimizer", ["adamax", "rmsprop", "adam"])
-def test_a_resumed_run_ends_as_one_that_was_not_stopped(optimizer, tmp_path, monkeypatch):
+def test_a_resumed_run_ends_as_one_that_was_not_stopped(optimizer, tmp_path, monkeypatch, capsys):
     momentum = 0.9 if optimizer == "rmsprop" else 0.0
     em = MonteCarloEM(replace(SHORT, optimizer=optimizer, momentum=momentum))
     x, file = rows_with_holes(90), tmp_path / "run.safetensors"
 
     def trained(checkpoint=None, seed=4):
         flow = NICE(3, width=8, depth=1, random_state=0)
-        return em.fit(flow, x, random_state=seed, checkpoint=checkpoint)
+        return em.fit(flow, x, random_state=seed, checkpoint=checkpoint, progress=True)
 
     whole, maximise, done = trained(), m_step.maximise, []
 
@@ -210,7 +226,10 @@ def test_a_resumed_run_ends_as_one_that_was_not_stopped(optimizer, tmp_path, mon
     with pytest.raises(KeyboardInterrupt):
         trained(file)
     monkeypatch.setattr(m_step, "maximise", maximise)
+    assert "going on" not in capsys.readouterr().err
     resumed = trained(file, seed=None)
+    told = f"Monte Carlo EM: going on from epoch {SHORT.every + 1} of {SHORT.epochs}\n"
+    assert told == capsys.readouterr().err
     assert resumed.losses == whole.losses
     assert resumed.acceptance == whole.acceptance
     assert np.array_equal(resumed.completed, whole.completed)

@@ -7,7 +7,7 @@ from plmcmc.chains.checkpoint import (
     fingerprint,
     resumed_seed,
 )
-from plmcmc.chains.progress import Progress, in_silence, progress_bar
+from plmcmc.chains.progress import Progress, going_on, in_silence, progress_bar
 from plmcmc.chains.record import Acceptance, Completions, Recorder, Schedule
 from plmcmc.chains.replayed import Replayed
 from plmcmc.chains.run import Stepper, run
@@ -35,6 +35,7 @@ __all__ = [
     "Whole",
     "described",
     "fingerprint",
+    "going_on",
     "in_silence",
     "progress_bar",
     "resumed_seed",

@@ -12,10 +12,22 @@ Progress = Callable[[int, str], None]
 
 # Seconds from one line to the next.
 BETWEEN_LINES = 60.0
+# Words of a run that goes on: a line says so at once.
+GOING_ON = "going on from"
 
 
 def in_silence(done: int, words: str) -> None:
     """Show nothing."""
+
+
+def going_on(report: Progress, step: str) -> Callable[[int], None]:
+    """Return what tells, once, how many steps were done before: a bar begins there.
+
+    Args:
+        report: shows it.
+        step: what one is called.
+    """
+    return lambda done: report(done, f"{GOING_ON} {step} {done + 1}")
 
 
 @contextmanager
@@ -57,6 +69,9 @@ def _lines(title: str, total: int) -> Progress:
 
     def report(done: int, words: str) -> None:
         nonlocal said
+        if words.startswith(GOING_ON):
+            print(f"{title}: {words} of {total:,}", file=sys.stderr, flush=True)
+            return
         now = time.monotonic()
         if now - said < BETWEEN_LINES:
             return

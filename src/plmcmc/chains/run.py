@@ -30,6 +30,7 @@ def run(
     recorders: Sequence[Recorder] = (),
     checkpoint: Checkpoint | None = None,
     on_step: Callable[[int, Any], None] | None = None,
+    on_resume: Callable[[int], None] | None = None,
     stop: Callable[[Any], bool] | None = None,
 ) -> Any:
     """Step `steps` times and return the last state.
@@ -42,6 +43,7 @@ def run(
         recorders: see every step.
         checkpoint: where to resume from, and to save to now and then.
         on_step: told the number of steps done and the step's info, for a progress bar.
+        on_resume: told the number of steps done before, if a checkpoint has some and not all.
         stop: asked before every step whether to end early.
     """
     first = 0
@@ -49,6 +51,8 @@ def run(
         checkpoint.check_place()
         if checkpoint.path.exists():
             first, state = checkpoint.load(state, streams, recorders, stepper)
+            if on_resume is not None and 0 < first < steps:
+                on_resume(first)
     # When a save will not take too large a share of the time.
     wanted = 0.0
     with torch.no_grad():

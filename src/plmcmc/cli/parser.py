@@ -15,14 +15,21 @@ AFTER = """\
 
 exit codes:
   0    done
-  1    too little memory; of many Parquet files, some could not be filled
+  1    {wrong}
   2    input that cannot be worked with; a message says where and why
   130  stopped by Ctrl-C; the same command goes on from there
 """
+# What exit code 1 means, where a command does not say otherwise.
+WRONG = "too little memory; of many Parquet files, some could not be filled"
 
 
 def added(
-    commands: Commands, name: str, words: str, description: str, *examples: str
+    commands: Commands,
+    name: str,
+    words: str,
+    description: str,
+    *examples: str,
+    wrong: str = WRONG,
 ) -> argparse.ArgumentParser:
     """Add a command with examples and exit codes in its help."""
     shown = "\n".join(["examples:", *(f"  {example}" for example in examples)])
@@ -30,7 +37,7 @@ def added(
         name,
         help=words,
         description=fill(description, 79),
-        epilog=AFTER.format(examples=shown),
+        epilog=AFTER.format(examples=shown, wrong=wrong),
         # Lines of the epilog stay lines.
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

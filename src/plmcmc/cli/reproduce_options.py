@@ -25,6 +25,7 @@ def add_reproduce(commands: Commands) -> None:
         "plmcmc reproduce table2 --scale smoke",
         "plmcmc reproduce table2 --scale full --data DIR --device cuda",
         "plmcmc reproduce table2 --scale full --data DIR --only breast",
+        wrong="too little memory; parts that were done are kept",
     )
     add = command.add_argument
     add("name", nargs="?", metavar="NAME", choices=[*CATALOGUE], help="see --list")
@@ -52,7 +53,8 @@ def add_reproduce(commands: Commands) -> None:
     add(
         "--only",
         metavar="TEXT",
-        help="run only parts whose name has this in it, * standing for anything: 'breast*PL-MCMC'",
+        help="run only parts whose name has this in it, in capitals or not, * standing for "
+        "anything: 'breast*PL-MCMC'",
     )
     add("--report-only", action="store_true", help="run nothing, and report what is there")
     add("--device", default="cpu", help="where to work, such as cuda (%(default)s)")
@@ -67,9 +69,11 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.name is None:
         raise ValueError("say which experiment: `plmcmc reproduce --list` names them")
+    from plmcmc.cli.request import check_device
     from plmcmc.experiments.reproduce import reproduce
     from plmcmc.threads import one_thread
 
+    check_device(arguments.device)
     with one_thread() if arguments.scale == "smoke" else nullcontext():
         report = reproduce(
             arguments.name,

@@ -28,6 +28,7 @@ _RULES = {
     "block": _LENGTH,
     "size": _LENGTH,
     "phase": (lambda value: value in (0, 1), "to be 0 or 1", "0 sees the top left block"),
+    "exact": (lambda value: value in (0, 1), "to be True or False", "False is one side for all"),
 }
 
 
@@ -112,13 +113,17 @@ class SquareObservation(_OnImages):
     """Only one randomly placed square of each image is seen.
 
     Its side is one of the two integers around `sqrt((1 - rate) * height * width)`, drawn such
-    that the expected share of missing pixels is exactly `rate`.
+    that the expected share of missing pixels is exactly `rate`; or the nearer one, always, if the
+    rate need not be `exact`.
 
     >>> SquareObservation(0.75)(np.zeros((2, 8, 8)), random_state=0).sum(axis=(1, 2))
+    array([16, 16])
+    >>> SquareObservation(0.8, exact=False)(np.zeros((2, 8, 8)), random_state=0).sum(axis=(1, 2))
     array([16, 16])
     """
 
     rate: float
+    exact: bool = True
 
     def _seen_pixels(self, shape: Shape, rng: np.random.Generator) -> np.ndarray:
         rows, height, width = shape
@@ -126,8 +131,10 @@ class SquareObservation(_OnImages):
         expected = f"a rate whose square fits into {height} x {width} pixels"
         remedy = f"use a rate of at least {1 - shortest**2 / (height * width):.6g}"
         require(area <= shortest**2 * (1 + 1e-9), expected, self.rate, remedy)
-        smaller = min(int(area**0.5), shortest - 1)
-        side = smaller + (rng.random(rows) < (area - smaller**2) / (2 * smaller + 1))
+        side = np.full(rows, min(round(area**0.5), shortest))
+        if self.exact:
+            smaller = min(int(area**0.5), shortest - 1)
+            side = smaller + (rng.random(rows) < (area - smaller**2) / (2 * smaller + 1))
         corners = (rng.integers(height - side + 1), rng.integers(width - side + 1))
         return _rectangles(shape, corners, (side, side))
 

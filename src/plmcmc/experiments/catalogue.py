@@ -12,42 +12,62 @@ SCALES = ("smoke", "laptop", "full")
 
 
 class Entry(NamedTuple):
-    """A module of this room whose `at(name, scale)` returns the experiment."""
+    """A module of this room whose `at(name, scale)` returns the experiment.
+
+    `reads` names the data that it needs, but for a smoke test: see `needs`.
+    """
 
     module: str
     section: str
     summary: str
+    reads: str = ""
 
 
 CATALOGUE = {
-    "table1": Entry("digits.table1", "6.1, E.1", "digits learned from and completed: RMSE and FID"),
+    "table1": Entry(
+        "digits.table1", "6.1, E.1", "digits learned from and completed: RMSE and FID", "mnist"
+    ),
     "table2": Entry(
-        "tables.table2", "6.2, E.2", "tables learned from and filled with half missing: NMSE"
+        "tables.table2", "6.2, E.2", "tables learned from and filled with half missing: NMSE", "uci"
     ),
     "cifar": Entry(
-        "images.completion", "5.1, D.1", "images without their middle, completed with Glow"
+        "images.completion", "5.1, D.1", "images without their middle, completed with Glow", "cifar"
     ),
-    "celeba": Entry("images.completion", "5.2, D.2", "faces without a half, completed with Glow"),
-    "mnist": Entry("digits.mnist", "5.3, D.3", "digits completed with a flow of whole digits"),
+    "celeba": Entry(
+        "images.completion", "5.2, D.2", "faces without a half, completed with Glow", "faces"
+    ),
+    "mnist": Entry(
+        "digits.mnist", "5.3, D.3", "digits completed with a flow of whole digits", "mnist"
+    ),
     "training-progress": Entry(
-        "digits.training_progress", "E.1", "training digits as imputed early and at the end"
+        "digits.training_progress",
+        "E.1",
+        "training digits as imputed early and at the end",
+        "mnist",
     ),
     "efficiency-auxiliary": Entry(
         "efficiency.studies",
         "6.3, E.3",
         "RMSE and acceptance of chains: the auxiliary density's scale",
+        "mnist",
     ),
     "efficiency-perturbation": Entry(
-        "efficiency.studies", "6.3, E.3", "RMSE and acceptance of chains: the perturbations' scale"
+        "efficiency.studies",
+        "6.3, E.3",
+        "RMSE and acceptance of chains: the perturbations' scale",
+        "mnist",
     ),
     "efficiency-no-resample": Entry(
-        "efficiency.studies", "E.3", "RMSE and acceptance of chains: perturbations alone"
+        "efficiency.studies", "E.3", "RMSE and acceptance of chains: perturbations alone", "mnist"
     ),
     "efficiency-resample": Entry(
-        "efficiency.studies", "E.3", "RMSE and acceptance of chains: the fresh draws' scale"
+        "efficiency.studies",
+        "E.3",
+        "RMSE and acceptance of chains: the fresh draws' scale",
+        "mnist",
     ),
     "decisions": Entry(
-        "efficiency.decisions", "E.4", "decisions that a flat auxiliary would overturn"
+        "efficiency.decisions", "E.4", "decisions that a flat auxiliary would overturn", "mnist"
     ),
     "proposal": Entry("proposal.diagram", "3.2, B", "one proposal, drawn in two dimensions"),
 }

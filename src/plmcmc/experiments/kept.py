@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plmcmc.data import DataError
 from plmcmc.disk import locked, write
 from plmcmc.experiments.study import Place
+
+# What numpy raises of a file that is cut off, of something else, or of one with objects in it.
+DAMAGE = (ValueError, EOFError, TypeError, AttributeError, RuntimeError, zlib.error, BadZipFile)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,6 +74,19 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file; objects in it are refused, not unpickled."""
-    with np.load(path, allow_pickle=False) as arrays:
-        return dict(arrays)
+    """Return the arrays of a file; objects in it are refused, not unpickled.
+
+    Raises:
+        DataError: if it is no such file, or a damaged one.
+    """
+    # Numpy leaves files open that it cannot read.
+    content = BytesIO(path.read_bytes())
+    try:
+        with np.load(content, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except DAMAGE as problem:
+        # Numpy's own words advise to unpickle, and name no file.
+        raise DataError(
+            f"{path} is damaged: expected arrays as plmcmc writes them (.npz). Remove it and what "
+            f"lies beside it under the same name; both are made again"
+        ) from problem

@@ -9,11 +9,20 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from plmcmc.data import DataError
 from plmcmc.disk import check_directory, failing_in_words, hash_of
 from plmcmc.experiments.kept import read_arrays, write_arrays
 from plmcmc.experiments.study import Found
 
 LINES, ARRAYS = "numbers.jsonl", "arrays"
+# What lines have. Those of earlier versions know neither a hash of their arrays nor how they were
+# made.
+FIRST, SOURCE = {"settings": dict}, {"source": str, "hash": str}
+PART, MORE = {"part": str, "numbers": dict}, {"settings": dict, "arrays": str, "made": dict}
+
+
+# Letters of a hash that are kept.
+HASH = 16
 
 
 class LedgerError(ValueError):
@@ -27,6 +36,7 @@ class Ledger(Mapping[str, Found]):
         directory: where they are; made if it is not there.
         settings: what all numbers depend on. Those of other settings are refused.
         settings_of: what the numbers of one part depend on, too. Of other ones, it is not done.
+        made: tells what a part is made with, at its end.
     """
 
     def __init__(
@@ -34,10 +44,14 @@ class Ledger(Mapping[str, Found]):
         directory: Path,
         settings: Mapping[str, Any],
         settings_of: Callable[[str], Mapping[str, Any]] = lambda part: {},
+        made: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.directory = directory
         self._settings_of = lambda part: as_json(settings_of(part))
-        self._numbers: dict[str, dict[str, Any]] = {}
+        self._made = made
+        # A line for every part that is done, and the parts whose arrays are lost or damaged.
+        self._done: dict[str, dict[str, Any]] = {}
+        self.lost: list[str] = []
         # Files that parts were made of, by name, and which of them were looked at in this process.
         self._sources: dict[str, str] = {}
         self._checked: set[Path] = set()
@@ -58,7 +72,7 @@ class Ledger(Mapping[str, Found]):
         lines = [self._line(number, text) for number, text in enumerate(whole.splitlines(), 1)]
         if not lines:
             return False
-        there = lines[0].get("settings")
+        there = lines[0]["settings"]
         if there != wanted:
             raise LedgerError(
                 f"{self._path} has numbers of other settings ({_difference(there, wanted)}): "
@@ -66,25 +80,41 @@ class Ledger(Mapping[str, Found]):
             )
         # Of a part that was run again, the last line counts.
         last = {line["part"]: line for line in lines[1:] if "part" in line}
-        self._numbers = {
-            part: line["numbers"]
-            for part, line in last.items()
-            if line.get("settings", {}) == self._settings_of(part)
-        }
+        for part, line in last.items():
+            if line.get("settings", {}) == self._settings_of(part):
+                if self._whole(part, line.get("arrays")):
+                    self._done[part] = line
+                else:
+                    self.lost.append(part)
         self._sources = {line["source"]: line["hash"] for line in lines[1:] if "source" in line}
         return True
 
+    def _whole(self, part: str, noted: str | None) -> bool:
+        """Return whether a part's arrays are those that its line was written with."""
+        path = self._arrays(part)
+        try:
+            if noted is not None:
+                return hash_of(path)[:HASH] == noted
+            if path.exists():
+                read_arrays(path)
+        except (DataError, OSError):
+            return False
+        return True
+
     def _line(self, number: int, text: bytes) -> dict[str, Any]:
+        where = f"{self._path}, line {number}"
+        advice = "remove this line; that part is then run again"
+        expected = "a part with its numbers, or a source with its hash"
+        if number == 1:
+            expected = "the settings that all numbers are of"
+            advice = f"without it nobody knows whose numbers these are: remove {self.directory}"
         try:
             line = json.loads(text)
         except ValueError as error:
-            raise LedgerError(f"{self._path}, line {number}: no JSON ({error})") from error
-        expected = [{"settings"}]
-        if number > 1:
-            part = {"part", "numbers"}
-            expected = [part, part | {"settings"}, {"source", "hash"}]
-        if not isinstance(line, dict) or line.keys() not in expected:
-            raise LedgerError(f"{self._path}, line {number}: expected {sorted(expected[0])}")
+            raise LedgerError(f"{where}: no JSON ({error}): {advice}") from error
+        if not (_has(line, FIRST) if number == 1 else _has(line, PART, MORE) or _has(line, SOURCE)):
+            got = text[:60].decode(errors="replace")
+            raise LedgerError(f"{where}: expected {expected}; got {got!r}: {advice}")
         return line
 
     def check_source(self, path: Path, name: str) -> None:
@@ -100,7 +130,7 @@ class Ledger(Mapping[str, Found]):
         if path in self._checked:
             return
         now = _hash_of(path)
-        if self._sources.get(name, now) != now and self._numbers:
+        if self._sources.get(name, now) != now and self._done:
             raise LedgerError(
                 f"{path} is not what the parts that are done were made of (data: "
                 f"{self._sources[name]} there, {now} now): choose another output, or remove "
@@ -113,14 +143,19 @@ class Ledger(Mapping[str, Found]):
 
     def add(self, part: str, found: Found) -> None:
         """Keep a part: its arrays first, so that whoever sees its line has them."""
+        line: dict[str, Any] = {"part": part}
+        if own := self._settings_of(part):
+            line["settings"] = own
+        line["numbers"] = as_json(found.numbers)
         if found.arrays:
             path = self._arrays(part)
             path.parent.mkdir(exist_ok=True)
             write_arrays(path, found.arrays)
-        own = self._settings_of(part)
-        line = {"part": part} | ({"settings": own} if own else {}) | {"numbers": found.numbers}
+            line["arrays"] = hash_of(path)[:HASH]
+        if made := self._made():
+            line["made"] = dict(made)
         self._append(line)
-        self._numbers[part] = as_json(found.numbers)
+        self._done[part] = line
 
     def _append(self, line: dict[str, Any]) -> None:
         content = json.dumps(line, allow_nan=False).encode() + b"\n"
@@ -138,23 +173,42 @@ class Ledger(Mapping[str, Found]):
         # Of a name, not of its characters: they may be none of a file's.
         return self.directory / ARRAYS / f"{sha256(part.encode()).hexdigest()[:16]}.npz"
 
+    @property
+    def made(self) -> dict[str, Mapping[str, str]]:
+        """What every part was made with; nothing is known of those of earlier versions."""
+        return {part: line.get("made", {}) for part, line in self._done.items()}
+
     def __getitem__(self, part: str) -> Found:
         """Return what a part has found."""
-        numbers, path = self._numbers[part], self._arrays(part)
+        numbers, path = self._done[part]["numbers"], self._arrays(part)
         return Found(numbers, read_arrays(path)) if path.exists() else Found(numbers)
+
+    def __contains__(self, part: object) -> bool:
+        """Return whether a part is there, without reading its arrays."""
+        return part in self._done
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names of all parts that are there."""
-        return iter(self._numbers)
+        return iter(self._done)
 
     def __len__(self) -> int:
         """Return how many parts are there."""
-        return len(self._numbers)
+        return len(self._done)
 
 
 def as_json(own: Any) -> Any:
     """Return it as JSON has it: tuples come back as lists."""
     return json.loads(json.dumps(own))
+
+
+def _has(line: Any, needed: dict[str, type], more: dict[str, type] | None = None) -> bool:
+    """Return whether a line has what it must have and nothing but what it may, of these kinds."""
+    known = needed | (more or {})
+    return (
+        isinstance(line, dict)
+        and needed.keys() <= line.keys() <= known.keys()
+        and all(isinstance(own, known[name]) for name, own in line.items())
+    )
 
 
 def _hash_of(path: Path) -> str:
@@ -164,12 +218,10 @@ def _hash_of(path: Path) -> str:
         if own.is_file():
             digest.update(own.name.encode())
             digest.update(bytes.fromhex(hash_of(own)))
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()[:HASH]
 
 
-def _difference(there: Any, wanted: dict[str, Any]) -> str:
-    if not isinstance(there, dict):
-        return "unreadable"
+def _difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
     names = [name for name in there.keys() | wanted.keys() if there.get(name) != wanted.get(name)]
     first = min(names)
     more = f", and {len(names) - 1} more" if len(names) > 1 else ""

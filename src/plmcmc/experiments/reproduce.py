@@ -5,14 +5,24 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from plmcmc.disk import check_directory, failing_in_words, locked, write
 from plmcmc.experiments.catalogue import CATALOGUE, experiment_of
-from plmcmc.experiments.ledger import LINES, Ledger
+from plmcmc.experiments.ledger import ARRAYS, LINES, Ledger
+from plmcmc.experiments.made import made_on
+from plmcmc.experiments.needs import check_data
+from plmcmc.experiments.report import FULL, SMOKE, reported
 from plmcmc.experiments.study import Experiment, Found, Place
+from plmcmc.experiments.words import listed
+from plmcmc.imputation.device import device_of
 
 REPORT, SHARED = "report.md", "shared"
+# Parts that are named to whoever asks for one that is not there, or whose arrays are lost.
+NAMED = 10
 
 Say = Callable[[str], None]
 
@@ -37,46 +47,106 @@ def reproduce(
         output: directory; each experiment has one of its own in it, for each scale.
         data: directory of data sets.
         device: where to compute.
-        only: run only parts whose name has this in it; `*` stands for anything.
+        only: run only parts whose name has this in it, in capitals or not; `*` stands for
+            anything.
         report_only: run nothing, and report what is there.
         progress: show bars; by default on a terminal only.
         say: is told what is done.
     """
     experiment = experiment_of(name, scale)
+    device_of(device)
     wanted = [] if report_only else _wanted(experiment, name, only)
     own = Path(output) / f"{name}-{scale}"
+    known = None if data is None else Path(data)
+    place = Place(own, Path(output) / SHARED, known, device, progress)
+    # All that can be refused is refused before a directory is made.
     check_directory(own)
+    if not (own / LINES).exists():
+        _refuse_nothing(wanted, name, scale, own)
+        check_data(_reads(name, scale), wanted, place)
     with failing_in_words(own):
         own.mkdir(parents=True, exist_ok=True)
     # Two at once would run the same parts, and go on from each other's checkpoints.
     with locked(own / LINES):
-        ledger = Ledger(own, experiment.settings(), experiment.settings_of)
-        known, at = None if data is None else Path(data), Path(output) / SHARED
-        place = Place(own, at, known, device, progress, ledger.check_source)
-        _run(experiment, wanted, ledger, place, f"{name} ({scale})", say)
-        body = experiment.report(ledger, place)
-        parts = experiment.parts()
-        report = _report(name, scale, body, sum(part in ledger for part in parts), len(parts))
-        report += "".join(f"- {reading}\n" for reading in experiment.readings)
-        write(own / REPORT, report.encode())
+        report = _reproduced(experiment, name, scale, wanted, place, say)
     say(f"Written: {own / REPORT}")
     return report
 
 
+def _reproduced(
+    experiment: Experiment, name: str, scale: str, wanted: list[str], place: Place, say: Say
+) -> str:
+    """Run what is wanted and not done, and report; stopped, report what is there."""
+    own, made = place.output, partial(made_on, place.device)
+    ledger = Ledger(own, experiment.settings(), experiment.settings_of, made)
+    _tell_lost(ledger, say)
+    _refuse_nothing(wanted or [*ledger], name, scale, own)
+    todo = [part for part in wanted if part not in ledger]
+    check_data(_reads(name, scale), todo, place)
+    place = replace(place, note=ledger.check_source)
+
+    def report() -> str:
+        full = experiment_of(name, FULL)
+        text = reported(name, scale, experiment, full, ledger, place)
+        write(own / REPORT, text.encode())
+        return text
+
+    try:
+        _run(experiment, todo, ledger, place, f"{name} ({scale})", say)
+    except (Exception, KeyboardInterrupt):
+        _tell_kept(experiment, ledger, say)
+        if len(ledger):
+            # What stopped the run is what is told, whatever else is wrong.
+            with suppress(Exception):
+                report()
+        raise
+    return report()
+
+
+def _reads(name: str, scale: str) -> str:
+    return "" if scale == SMOKE else CATALOGUE[name].reads
+
+
+def _refuse_nothing(parts: list[str], name: str, scale: str, own: Path) -> None:
+    """Refuse to report where nothing was run, and nothing is to be."""
+    if not parts:
+        raise ValueError(
+            f"nothing is there yet in {own}: run `plmcmc reproduce {name} --scale {scale}` first, "
+            f"with the same -o"
+        )
+
+
+def _tell_lost(ledger: Ledger, say: Say) -> None:
+    if ledger.lost:
+        say(
+            f"Not done any more, since their arrays in {ledger.directory / ARRAYS} are lost or "
+            f"damaged: {listed(ledger.lost, NAMED)}"
+        )
+
+
+def _tell_kept(experiment: Experiment, ledger: Ledger, say: Say) -> None:
+    parts = experiment.parts()
+    done = sum(part in ledger for part in parts)
+    say(f"{done} of {len(parts)} parts are kept in {ledger.directory}; the same command goes on")
+
+
 def _wanted(experiment: Experiment, name: str, only: str | None) -> list[str]:
     parts = experiment.parts()
-    pattern = re.compile(".*".join(map(re.escape, (only or "").split("*"))))
+    pattern = re.compile(".*".join(map(re.escape, (only or "").split("*"))), re.IGNORECASE)
     wanted = [part for part in parts if pattern.search(part)]
     if not wanted:
-        raise ValueError(f"no part of {name} has {only!r} in its name; one is {parts[0]!r}")
+        raise ValueError(
+            f"no part of {name} has {only!r} in its name; its {len(parts)} parts are "
+            f"{listed(parts, NAMED)}"
+        )
     return wanted
 
 
 def _run(
-    experiment: Experiment, wanted: list[str], ledger: Ledger, place: Place, title: str, say: Say
+    experiment: Experiment, todo: list[str], ledger: Ledger, place: Place, title: str, say: Say
 ) -> None:
-    """Run the parts that are not done, and keep what they find."""
-    todo, parts = [part for part in wanted if part not in ledger], experiment.parts()
+    """Run parts, and keep what they find."""
+    parts = experiment.parts()
     for part in ledger:
         _remove(place.checkpoint(part))
     done = sum(part in ledger for part in parts)
@@ -95,13 +165,6 @@ def _remove(checkpoint: Path) -> None:
         shutil.rmtree(checkpoint)
     else:
         checkpoint.unlink(missing_ok=True)
-
-
-def _report(name: str, scale: str, body: str, done: int, parts: int) -> str:
-    entry = CATALOGUE[name]
-    head = f"# {name}: {entry.summary}\n\nSection {entry.section} of the paper; scale {scale}; "
-    head += f"{done} of {parts} parts.\n\n{body}\n"
-    return head + "## How the paper is read\n\n"
 
 
 def _shown(found: Found) -> str:

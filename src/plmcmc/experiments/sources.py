@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import math
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +23,13 @@ ENLARGED, RIM, LEVELS = 3, 2, 16
 SHRUNK = 4
 # Tables that come with scikit-learn, and how many of their rows a smoke test takes.
 EMBEDDED, ROWS = ("wine", "diabetes"), 60
+# What a file of one of the paper's tables is.
+FORM = "a header, then rows of numbers with commas between"
+
+
+# The four files of MNIST, and where each may be.
+HALVES, KINDS = ("train", "t10k"), {"images-idx3": load_images, "labels-idx1": load_labels}
+FOLDERS, ENDS = ("mnist/", "MNIST/raw/", ""), (".gz", "")
 
 
 class Digits(NamedTuple):
@@ -30,15 +41,18 @@ class Digits(NamedTuple):
     test_labels: NDArray[np.int64]
 
 
+def mnist_files(place: Place) -> list[Path]:
+    """Return where the four files of MNIST are: images, then labels, of each half."""
+    names = [f"{half}-{kind}-ubyte" for half in HALVES for kind in KINDS]
+    return place.find_all(
+        [[f"{folder}{name}{end}" for folder in FOLDERS for end in ENDS] for name in names]
+    )
+
+
 def mnist(place: Place) -> Digits:
     """Return MNIST, from the four files that it comes in."""
-    parts = []
-    for half in ("train", "t10k"):
-        for kind, read in (("images-idx3", load_images), ("labels-idx1", load_labels)):
-            name = f"{half}-{kind}-ubyte"
-            folders = ("mnist/", "MNIST/raw/", "")
-            path = place.find(*(f"{own}{name}{end}" for own in folders for end in (".gz", "")))
-            parts.append(read(path))
+    readers = [*KINDS.values()] * len(HALVES)
+    parts = [read(path) for read, path in zip(readers, mnist_files(place), strict=True)]
     train, train_labels, test, test_labels = parts
     return Digits(_shares(train, 255), train_labels, _shares(test, 255), test_labels)
 
@@ -54,9 +68,19 @@ def embedded_digits(*, large: bool = True) -> Digits:
     return Digits(shares[:cut], labels[:cut], shares[cut:], labels[cut:])
 
 
+def cifar_file(place: Place) -> Path:
+    """Return where the test images of CIFAR-10 are."""
+    return place.find("cifar10/test.npy", "test.npy")
+
+
 def cifar(place: Place, count: int) -> Pixels:
     """Return the first test images of CIFAR-10, `(rows, 32, 32, 3)` of integers 0 to 255."""
-    return load_images(place.find("cifar10/test.npy", "test.npy"), first=count).astype(np.float32)
+    return load_images(cifar_file(place), first=count).astype(np.float32)
+
+
+def faces_folder(place: Place) -> Path:
+    """Return where faces are: an archive of pictures, or the pictures."""
+    return place.find("faces64")
 
 
 def faces(place: Place, skip: int, count: int) -> Pixels:
@@ -65,7 +89,7 @@ def faces(place: Place, skip: int, count: int) -> Pixels:
     Raises:
         DataError: if there are not so many.
     """
-    folder = place.find("faces64")
+    folder = faces_folder(place)
     path = next(iter(sorted(folder.glob("*.zip"))), folder)
     images = load_images(path, first=skip + count)[skip:]
     if len(images) < count:
@@ -95,10 +119,53 @@ def enlarged(digits: Pixels) -> Pixels:
     return np.pad(large, ((0, 0), (RIM, RIM), (RIM, RIM)))
 
 
+def uci_names(name: str) -> tuple[str, str]:
+    """Return the names that a file of one of the paper's tables may have."""
+    return f"uci/{name}.csv", f"{name}.csv"
+
+
 def uci(name: str, place: Place) -> Table:
-    """Return one of the paper's tables, from a CSV file with a header."""
-    path = place.find(f"uci/{name}.csv", f"{name}.csv")
-    return np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+    """Return one of the paper's tables, from a CSV file with a header.
+
+    Raises:
+        DataError: naming the file, and the line and column of what is no number.
+    """
+    path = place.find(*uci_names(name))
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(_rows(path, csv.reader(file)))
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise DataError(f"{path}: expected {FORM}; it is no text of that kind: {problem}") from None
+    if not rows:
+        raise DataError(f"{path}: expected {FORM}; it has no rows")
+    return np.array(rows)
+
+
+def _rows(path: Path, lines: Any) -> Iterator[list[float]]:
+    """Yield the numbers of every line below the header."""
+    header = next(lines, [])
+    for line in lines:
+        if not "".join(line).strip() and len(line) < 2:
+            continue
+        where = f"{path}, line {lines.line_num}"
+        if len(line) != len(header):
+            raise DataError(
+                f"{where}: expected {len(header)} values, as the header has; got {len(line)}. "
+                f"The file is {FORM}"
+            )
+        yield [_number(cell, where, column) for column, cell in enumerate(line, 1)]
+
+
+def _number(cell: str, where: str, column: int) -> float:
+    try:
+        number = float(cell)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(
+            f"{where}, column {column}: expected a number; got {cell[:40]!r}. The file is {FORM}"
+        )
+    return number
 
 
 def embedded_table(name: str) -> Table:

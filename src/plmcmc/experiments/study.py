@@ -62,17 +62,45 @@ class Place:
         Raises:
             DataError: if none is.
         """
+        return self.find_all([names])[0]
+
+    def find_all(self, files: Sequence[Sequence[str]]) -> list[Path]:
+        """Return where files are, each of which may have several names.
+
+        Raises:
+            DataError: naming all that are not there.
+        """
+        found = [self.there(names) for names in files]
+        lacking = [names for names, path in zip(files, found, strict=True) if path is None]
+        if lacking:
+            raise DataError(self._without(lacking))
+        there = [path for path in found if path is not None]
+        for names, path in zip(files, there, strict=True):
+            # By the first of its names: two files of one name may lie in two folders.
+            self.note(path, names[0])
+        return there
+
+    def there(self, names: Sequence[str]) -> Path | None:
+        """Return the first of some files that is there, if one is."""
+        places = [] if self.data is None else [self.data / name for name in names]
+        return next((path for path in places if path.exists()), None)
+
+    def _without(self, lacking: Sequence[Sequence[str]]) -> str:
+        """Return what to do about files that are not there."""
+        one = len(lacking) == 1
         if self.data is None:
-            raise DataError(
-                f"this scale reads {names[0]}: give --data a directory that has it, or choose "
-                f"--scale smoke, which needs none"
+            first = ", ".join(names[0] for names in lacking)
+            return (
+                f"this scale reads {first}: give --data a directory that has "
+                f"{'it' if one else 'them'}, or choose --scale smoke, which needs none"
             )
-        for name in names:
-            if (self.data / name).exists():
-                # By the first of its names: two files of one name may lie in two folders.
-                self.note(self.data / name, names[0])
-                return self.data / name
-        raise DataError(f"expected {' or '.join(names)} in {self.data}; found neither")
+        # Of more than two names, the documentation has the others.
+        shown = (" or ".join(names if len(names) == 2 else names[:1]) for names in lacking)
+        none = "neither" if one and len(lacking[0]) == 2 else "none of them"
+        return (
+            f"expected {', '.join(shown)} in {self.data}; found {none} (docs/reproduce.md says "
+            f"where they are from)"
+        )
 
 
 @dataclass(frozen=True)

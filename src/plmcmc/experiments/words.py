@@ -66,5 +66,16 @@ def table(corner: str, columns: Sequence[str], rows: Iterable[tuple[str, Sequenc
     return "\n".join(lines) + "\n"
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first few of some names, and how many more there are.
+
+    Example:
+        >>> listed(["a", "b, c", "d"], 2), listed(["a"], 2)
+        ('a; b, c; and 1 more', 'a')
+    """
+    more = [f"and {len(names) - most} more"] if len(names) > most else []
+    return "; ".join([*names[:most], *more])
+
+
 def _row(name: str, cells: Sequence[str]) -> str:
     return f"| {' | '.join([name, *cells])} |"

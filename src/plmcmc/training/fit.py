@@ -10,7 +10,14 @@ import torch
 from torch import Generator, Tensor, nn
 
 from plmcmc.adapters import adapt
-from plmcmc.chains import Checkpoint, fingerprint, progress_bar, resumed_seed, run
+from plmcmc.chains import (
+    Checkpoint,
+    fingerprint,
+    going_on,
+    progress_bar,
+    resumed_seed,
+    run,
+)
 from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import ContextualFlow, Dequantise, Flow, Preprocessed, home, sample
 from plmcmc.flows.lowered import PRECISIONS
@@ -119,6 +126,7 @@ def fit_flow(
             checkpoint=None
             if checkpoint is None
             else Checkpoint(Path(checkpoint), identity, 1, REST),
+            on_resume=going_on(report, "epoch"),
             on_step=lambda done, info: report(done, _words(info, _values(flow, train))),
             stop=lambda s: held_out > 0 and bool(s.epoch - s.best_epoch >= patience),
         )

@@ -6,6 +6,7 @@ is then complete the rows anew.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plmcmc.adapters import adapt
-from plmcmc.chains import Checkpoint, described, fingerprint, progress_bar, resumed_seed, run
+from plmcmc.chains import (
+    Checkpoint,
+    described,
+    fingerprint,
+    going_on,
+    progress_bar,
+    resumed_seed,
+    run,
+)
 from plmcmc.data import Incomplete, Moments, observed_moments
 from plmcmc.data.incomplete import checked
 from plmcmc.flows import ContextualFlow, Preprocessed, Whiten, home
@@ -109,6 +118,7 @@ class MonteCarloEM:
                 Streams([generator(seed, "shuffle", device=data.values.device)], [1]),
                 schedule.epochs,
                 checkpoint=_saved(checkpoint, identity, schedule),
+                on_resume=going_on(report, "epoch"),
                 on_step=lambda done, info: report(done, _words(info)),
             )
         inner.eval()  # pyright: ignore[reportAttributeAccessIssue]
@@ -169,4 +179,6 @@ def _saved(
 
 
 def _words(info: CompletedInfo) -> str:
-    return f"loss {info.loss:.2f} nats a row, {info.acceptance:.0%} accepted"
+    # Before the first E-step nothing was proposed, and of whole rows nothing ever is.
+    accepted = "" if math.isnan(info.acceptance) else f", {info.acceptance:.0%} accepted"
+    return f"loss {info.loss:.2f} nats a row{accepted}"

@@ -7,6 +7,7 @@ anybody else: numbers of different nets are not comparable, and nothing is resca
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as packed
 
 from plmcmc.baselines import LeNet, fit_lenet, lenet_accuracy, lenet_features
-from plmcmc.disk import write
+from plmcmc.disk import hash_of, write
 from plmcmc.experiments.kept import made_once, shared_path
 from plmcmc.experiments.sources import Digits, Pixels, enlarged
 from plmcmc.experiments.study import Place
@@ -38,20 +39,25 @@ class Judge:
         truth: the test digits.
         moments: of their features.
         accuracy: of the classifier on them.
+        name: a hash of its weights. What one classifier says is no measure for another's.
     """
 
     network: LeNet
     truth: Pixels
     moments: FeatureMoments
     accuracy: float
+    name: str
 
     @classmethod
     def of(cls, digits: Digits, epochs: int, place: Place) -> Judge:
         """Return a judge whose classifier is trained once, and kept."""
-        network = _classifier(digits, epochs, place)
+        path = _classifier(digits, epochs, place)
+        network = LeNet()
+        network.load_state_dict(load_file(path))
+        network = network.to(torch.device(place.device)).eval().requires_grad_(False)
         features = lenet_features(network, _large(digits.test))
         accuracy = lenet_accuracy(network, _large(digits.test), digits.test_labels)
-        return cls(network, digits.test, feature_moments(features), accuracy)
+        return cls(network, digits.test, feature_moments(features), accuracy, hash_of(path)[:12])
 
     def scores(self, completed: NDArray, observed: NDArray[np.bool_]) -> dict[str, float]:
         """Return RMSE and FID of completed digits."""
@@ -62,7 +68,8 @@ class Judge:
         }
 
 
-def _classifier(digits: Digits, epochs: int, place: Place) -> LeNet:
+def _classifier(digits: Digits, epochs: int, place: Place) -> Path:
+    """Return where the classifier is, trained now or before."""
     path = shared_path(place, "lenet", epochs, digits.train, digits.train_labels)
     path = path.with_suffix(".safetensors")
     with made_once(path) as wanted:
@@ -76,9 +83,7 @@ def _classifier(digits: Digits, epochs: int, place: Place) -> LeNet:
                 progress=place.progress,
             )
             write(path, packed({key: own.cpu() for key, own in network.state_dict().items()}))
-    network = LeNet()
-    network.load_state_dict(load_file(path))
-    return network.to(torch.device(place.device)).eval().requires_grad_(False)
+    return path
 
 
 def _large(digits: Pixels) -> Pixels:

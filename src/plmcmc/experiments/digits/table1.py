@@ -14,7 +14,7 @@ from plmcmc.data import Mechanism
 from plmcmc.experiments.digits.filler import Budget, Filler
 from plmcmc.experiments.digits.fillers import FILLERS
 from plmcmc.experiments.digits.judge import Judge
-from plmcmc.experiments.digits.missing import MECHANISMS, mechanism_of
+from plmcmc.experiments.digits.missing import GEOMETRY, MECHANISMS, mechanism_of
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
 from plmcmc.experiments.words import table, with_error
@@ -23,15 +23,42 @@ from plmcmc.experiments.words import table, with_error
 CELLS = tuple(f"{kind} {rate}" for rate in (0.6, 0.3, 0.9) for kind in MECHANISMS)
 # RMSE and FID as printed: mean; PL-MCMC, single and average; MisGAN.
 PAPER = {
-    "I.M. 0.3": ("0.2570(1)", "0.153(1)", "0.130(2)", "0.1277(4)", "23.5", "1.56", "1.58", "0.17"),
-    "I.M. 0.6": ("0.2573(1)", "0.1585(6)", "0.1456(1)", "0.167(2)", "72.2", "5.7", "6.1", "0.78"),
-    "I.M. 0.9": ("0.2574(0)", "0.261(2)", "0.256(1)", "0.326(4)", "114.7", "87", "90", "11"),
-    "S.O. 0.3": ("0.0577(3)", "0.0410(3)", "0.0371(3)", "0.0439(6)", "0.1", ".075", ".076", ".006"),
-    "S.O. 0.6": ("0.1688(2)", "0.152(3)", "0.137(2)", "0.159(2)", "5.8", "1.4", "1.7", "0.6"),
-    "S.O. 0.9": ("0.2467(1)", "0.2595(8)", "0.2535(7)", "0.322(1)", "68.7", "50", "54", "4"),
-    "P.M. 0.3": ("0.2629(3)", "0.1795(8)", "0.1565(5)", "0.1956(8)", "17.0", "1.6", "1.8", "0.8"),
-    "P.M. 0.6": ("0.2641(1)", "0.221(4)", "0.205(3)", "0.247(1)", "57.6", "15", "16", "2.9"),
-    "P.M. 0.9": ("0.2622(0)", "0.2675(8)", "0.2648(9)", "0.3693(9)", "110.5", "89", "92", "16"),
+    "I.M. 0.3": (
+        *("0.2570(1)", "0.153(1)", "0.130(2)", "0.1277(4)"),
+        *("23.5(1)", "1.56(7)", "1.58(8)", "0.17(1)"),
+    ),
+    "I.M. 0.6": (
+        *("0.2573(1)", "0.1585(6)", "0.1456(1)", "0.167(2)"),
+        *("72.2(1)", "5.7(5)", "6.1(5)", "0.78(2)"),
+    ),
+    "I.M. 0.9": (
+        *("0.2574(0)", "0.261(2)", "0.256(1)", "0.326(4)"),
+        *("114.7(1)", "87(2)", "90(2)", "11(1)"),
+    ),
+    "S.O. 0.3": (
+        *("0.0577(3)", "0.0410(3)", "0.0371(3)", "0.0439(6)"),
+        *("0.1(0)", "0.075(1)", "0.076(1)", "0.006(1)"),
+    ),
+    "S.O. 0.6": (
+        *("0.1688(2)", "0.152(3)", "0.137(2)", "0.159(2)"),
+        *("5.8(1)", "1.4(2)", "1.7(2)", "0.6(1)"),
+    ),
+    "S.O. 0.9": (
+        *("0.2467(1)", "0.2595(8)", "0.2535(7)", "0.322(1)"),
+        *("68.7(2)", "50(2)", "54(1)", "4(1)"),
+    ),
+    "P.M. 0.3": (
+        *("0.2629(3)", "0.1795(8)", "0.1565(5)", "0.1956(8)"),
+        *("17.0(1)", "1.6(1)", "1.8(1)", "0.8(1)"),
+    ),
+    "P.M. 0.6": (
+        *("0.2641(1)", "0.221(4)", "0.205(3)", "0.247(1)"),
+        *("57.6(1)", "15(1)", "16(1)", "2.9(2)"),
+    ),
+    "P.M. 0.9": (
+        *("0.2622(0)", "0.2675(8)", "0.2648(9)", "0.3693(9)"),
+        *("110.5(1)", "89(2)", "92(2)", "16(2)"),
+    ),
 }
 PRINTED = ("mean", "PL-MCMC, single", "PL-MCMC, average", "MisGAN")
 # Rows of our tables, by method; those that draw have two.
@@ -69,11 +96,16 @@ class Table1(Experiment):
     tests: int = 5
     cells: Sequence[str] = more(CELLS)
     methods: Sequence[str] = more(tuple(FILLERS))
-    trainings: int = more(1)
+    trainings: int = more(3)
 
     readings: ClassVar[Sequence[str]] = (
-        "One training for each cell, tested on five masks; the paper has three of each.",
-        "E.1 writes sigma_p for the resampling deviation: sigma_r is 1.814, then .5.",
+        *GEOMETRY,
+        "'K = 5, L = 4' (E.1) are Glow's words: 4 couplings of 5 hidden layers each.",
+        "E.1 writes sigma_p for the resampling deviation: sigma_r is 1.814, and .5 from the E-step "
+        "after epoch 500 on.",
+        "Pixels that are the same in all digits are whitened by a scale of 1.",
+        "Completions of tests are clamped to what is seen of each pixel, as those of training are "
+        "(E.1).",
         "Where chains of E-steps and of tests start is not said: at samples of the flow.",
         "Pixels are in [0, 1]; RMSE is the mean over digits of each digit's own (E.1's formula).",
         "FID is by the features of a LeNet trained here on complete digits, completed test digits "
@@ -81,7 +113,8 @@ class Table1(Experiment):
         "ours, those of our rows are for each other.",
         "On a GPU networks compute in bfloat16 (NICE comes back exactly from it), weights learn in "
         "float32.",
-        "MisGAN's learning rates are not printed: those of its gradient penalty's authors.",
+        "MisGAN's learning rates, moments and convolutions are not printed: rates and moments of "
+        "its gradient penalty's authors, layers of its own paper.",
         "MisGAN is trained for fewer epochs than its paper's 500: how many stands in the table.",
         "`plmcmc` is the paper's flow trained on smoothed digits with Hamiltonian chains "
         "(`data-hmc`) that go on from round to round, and asked by such chains; the share of "
@@ -98,9 +131,10 @@ class Table1(Experiment):
         ]
 
     def settings_of(self, part: str) -> dict[str, Any]:
-        """Return what the part's method takes of the budget."""
-        method = part.split(", ")[-1]
-        return {name: getattr(self.budget, name) for name in FILLERS[method].asks}
+        """Return what is hidden, and what the part's method takes of the budget."""
+        cell, _, method = part.split(", ")
+        asked = {name: getattr(self.budget, name) for name in FILLERS[method].asks}
+        return {"masks": repr(mechanism_of(cell))} | asked
 
     def run(self, part: str, place: Place) -> Found:
         """Train on one set of incomplete digits and complete all test sets."""
@@ -122,7 +156,8 @@ class Table1(Experiment):
         numbers = {key: [round(line[key], 6) for line in lines] for key in lines[0]}
         seconds = {"seconds of training": round(trained, 1)}
         seconds["seconds in all"] = round(time.perf_counter() - began, 1)
-        told = {"classifier's accuracy": judge.accuracy} | dict(filler.told)
+        told = {"classifier's accuracy": judge.accuracy, "classifier": judge.name}
+        told |= filler.told
         first = {f"mean {key}": float(np.mean(own)) for key, own in numbers.items()}
         return Found(first | seconds | told | numbers)
 
@@ -148,18 +183,14 @@ class Table1(Experiment):
         text = ""
         for place_in_line, score in ((0, "RMSE"), (4, "FID")):
             rows = self._rows(found, there, score, place_in_line)
-            text += f"## {score}\n\nMean over test masks with its standard error.\n\n"
+            text += f"## {score}\n\nMean with its standard error: {self._over(found)}.\n\n"
             text += table("", there, rows) + "\n"
         rows = [(m, self._told(found, there, m, "seconds in all", ".0f")) for m in self.methods]
         text += "## Seconds of a training and its tests\n\n" + table("", there, rows)
         rows = [(name, self._told(found, there, *own)) for name, own in TOLD.items()]
         if any(any(cells) for _, cells in rows):
             text += "\n## What else is known\n\n" + table("", there, rows)
-        accuracies = {own.numbers["classifier's accuracy"] for own in found.values()}
-        return (
-            text
-            + f"\nAccuracy of the classifier on test digits: {max(accuracies, default=0):.4f}\n"
-        )
+        return text + _judges(found)
 
     def _rows(
         self, found: Mapping[str, Found], cells: Sequence[str], score: str, first: int
@@ -174,16 +205,41 @@ class Table1(Experiment):
                 yield f"{row}, the paper's", printed
 
     def _values(self, found: Mapping[str, Found], cell: str, method: str, name: str) -> list[float]:
-        lines = [found.get(f"{cell}, training {n}, {method}") for n in range(self.trainings)]
-        return [value for line in lines if line is not None for value in line.numbers[name]]
+        """Return a mean for every training; of one alone, its test masks."""
+        lines = [line.numbers[name] for line in self._lines(found, cell, method)]
+        return lines[0] if len(lines) == 1 else [float(np.mean(line)) for line in lines]
+
+    def _lines(self, found: Mapping[str, Found], cell: str, method: str) -> list[Found]:
+        parts = (f"{cell}, training {number}, {method}" for number in range(self.trainings))
+        return [found[part] for part in parts if part in found]
+
+    def _over(self, found: Mapping[str, Found]) -> str:
+        """Return what errors are over: masks of one training say nothing of another."""
+        counts = {len(self._lines(found, cell, own)) for cell in self.cells for own in self.methods}
+        alone = f"over {self.tests} test masks of one training" if self.tests > 1 else "one mask"
+        if max(counts, default=0) < 2:
+            return alone
+        return f"over trainings; {alone} where there is only one"
 
     def _told(
         self, found: Mapping[str, Found], cells: Sequence[str], method: str, name: str, form: str
     ) -> list[str]:
-        lines = [found.get(f"{cell}, training 0, {method}") for cell in cells]
+        lines = (self._lines(found, cell, method) for cell in cells)
         # One number, or one for every test or E-step, of which there may be none.
-        told = [[] if line is None else np.ravel(line.numbers.get(name, [])) for line in lines]
+        told = [[v for own in line for v in np.ravel(own.numbers.get(name, []))] for line in lines]
         return [f"{np.mean(own):{form}}" if len(own) > 0 else "" for own in told]
+
+
+def _judges(found: Mapping[str, Found]) -> str:
+    """Return how good classifiers are, and a warning if there is more than one."""
+    judges: dict[str, float] = {}
+    for own in found.values():
+        judges[own.numbers.get("classifier", "not noted")] = own.numbers["classifier's accuracy"]
+    named = "; ".join(f"{name}: {accuracy:.4f}" for name, accuracy in judges.items())
+    text = f"\nAccuracy of the classifier on test digits, by a hash of its weights: {named}.\n"
+    if len(judges) > 1:
+        text += "**FIDs are by several classifiers: they are not comparable with each other.**\n"
+    return text
 
 
 def at(name: str, scale: str) -> Table1:
@@ -196,7 +252,13 @@ def at(name: str, scale: str) -> Table1:
         ours |= {"our_epochs": 180, "our_falling": 0.0}
         budget = Budget(width=128, epochs=60, proposals=200, misgan_epochs=4, **ours)
         return Table1(
-            budget=budget, digits=3000, test_digits=100, tests=2, cells=CELLS[:3], lenet_epochs=4
+            budget=budget,
+            digits=3000,
+            test_digits=100,
+            lenet_epochs=4,
+            tests=2,
+            cells=CELLS[:3],
+            trainings=1,
         )
     return Table1(
         budget=SMOKE,
@@ -206,6 +268,7 @@ def at(name: str, scale: str) -> Table1:
         embedded=True,
         tests=1,
         cells=CELLS[:1],
+        trainings=1,
     )
 
 
