@@ -1,6 +1,7 @@
 """Images completed with Glow, in small: pictures are written, real faces are in none of them."""
 
 import json
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -10,18 +11,20 @@ import torch
 
 from plmcmc import kernels
 from plmcmc.chains import Unconditional
+from plmcmc.cli import _parser
 from plmcmc.data import CentreSquare, DataError
 from plmcmc.experiments import experiment_of, reproduce
 from plmcmc.experiments.algorithm1 import first_completions
 from plmcmc.experiments.convergence import share_within, spent
 from plmcmc.experiments.images.completion import PAPER, Completion
-from plmcmc.experiments.images.glow_flow import tiny, trained_before
+from plmcmc.experiments.images.glow_flow import command, tiny, trained_before
 from plmcmc.experiments.images.numbers import numbers_of, rows_of
-from plmcmc.experiments.images.report import reported
-from plmcmc.experiments.images.task import patches, with_drawn
+from plmcmc.experiments.images.report import _ahead, reported
+from plmcmc.experiments.images.task import TASKS, patches, with_drawn
+from plmcmc.experiments.ledger import Ledger
 from plmcmc.experiments.pictures import as_bytes
 from plmcmc.experiments.study import Found, Place
-from plmcmc.flows import NICE, save
+from plmcmc.flows import NICE, Glow, Preprocessed, save
 from plmcmc.posterior import ConvergenceWarning, Draws, condition
 from plmcmc.posterior.methods import Metropolis
 from plmcmc.target import NormalAuxiliary
@@ -143,6 +146,12 @@ def test_chains_move_from_samples_as_they_are_and_not_from_what_is_seen(place):
     assert cifar.run("hole 2, sampled starts", place).numbers["acceptance"] > 0.1
 
 
+def glow(side, place):
+    """Return an untrained Glow of pictures of this side."""
+    chain = list(tiny(place).chain)
+    return Preprocessed(chain, Glow((3, side, side), levels=1, steps=1, width=4, random_state=0))
+
+
 def test_a_flow_is_looked_for_in_two_places_and_else_the_command_is_told(place, tmp_path):
     place = replace(place, shared=tmp_path / "shared", data=tmp_path)
     with pytest.raises(DataError, match=r"(?s)flows/cifar; there is none.*plmcmc fit-flow .* -o /"):
@@ -150,13 +159,145 @@ def test_a_flow_is_looked_for_in_two_places_and_else_the_command_is_told(place, 
     save(NICE(4, random_state=0), tmp_path / "flows" / "cifar")
     with pytest.raises(DataError, match="flows/cifar: expected a Glow of integers"):
         trained_before("cifar", place)
-    save(tiny(place), tmp_path / "flows" / "faces")
+    save(glow(64, place), tmp_path / "flows" / "faces")
     found = trained_before("faces", place)
     assert found.chain[0].levels == 256
     # What experiments share comes first.
     shutil.copytree(tmp_path / "flows" / "cifar", tmp_path / "shared" / "faces")
     with pytest.raises(DataError, match="shared/faces: expected"):
         trained_before("faces", place)
+
+
+def test_a_flow_of_other_pictures_is_refused_in_words_and_not_noted(place, tmp_path):
+    noted = []
+    place = replace(place, data=tmp_path, note=lambda path, name: noted.append(name))
+    place = replace(place, shared=tmp_path / "shared")
+    save(glow(8, place), tmp_path / "flows" / "cifar")
+    for part in ("samples, temperature 1", "hole 8, default"):
+        with pytest.raises(DataError) as caught:
+            experiment_of("cifar", "laptop").run(part, place)
+        words = str(caught.value)
+        assert (
+            "flows/cifar: expected a flow of pictures of 32 x 32 x 3; got one of 8 x 8 x 3" in words
+        )
+        assert f"plmcmc fit-flow {tmp_path}/cifar10/train.npy" in words
+    assert not noted
+
+
+def test_pictures_that_the_flow_is_not_of_are_refused_in_words(place, tmp_path):
+    place = replace(place, data=tmp_path)
+    (tmp_path / "cifar10").mkdir()
+    np.save(tmp_path / "cifar10" / "test.npy", np.zeros((3, 16, 16, 3), np.uint8))
+    with pytest.raises(
+        DataError, match=r"expected pictures of 32 x 32 x 3.* got 16 x 16 x 3: bring"
+    ):
+        TASKS["cifar"].images(2, 256, place)
+
+
+class TestCommand:
+    """What is told to type is what can be typed: the run's data, and its device."""
+
+    def test_on_a_cpu(self, place, tmp_path):
+        data = tmp_path / "my data"
+        told = command("cifar", replace(place, data=data))
+        assert f"plmcmc fit-flow '{data}/cifar10/train.npy' --steps 8" in told
+        assert f"-o {place.shared}/cifar\n" in told
+        assert "without a GPU this takes very long" in told
+        assert "train.npy is not there, either" in told
+        assert not {"bfloat16", "--device", "cuda", "DATA"} & {*told.split()}
+
+    def test_on_a_gpu(self, place, tmp_path):
+        (tmp_path / "faces64").mkdir()
+        (tmp_path / "faces64" / "some.zip").touch()
+        told = command("faces", replace(place, data=tmp_path, device="cuda:1"))
+        assert told.startswith(f"plmcmc fit-flow {tmp_path}/faces64/some.zip --first 9500")
+        assert "--precision bfloat16 --device cuda:1 -o" in told
+        assert "\n" not in told
+
+    @pytest.mark.parametrize("device", ["cpu", "cuda"])
+    @pytest.mark.parametrize("name", ["cifar", "faces"])
+    def test_is_one_of_ours(self, name, device, place, tmp_path):
+        told = command(name, replace(place, data=tmp_path / "my data", device=device))
+        words = shlex.split(told.splitlines()[0])
+        parsed = _parser().parse_args(words[1:])
+        assert parsed.device == device
+        assert parsed.precision == ("float32" if device == "cpu" else "bfloat16")
+        assert parsed.output == str(place.shared / name)
+
+    def test_without_data(self, place):
+        told = command("cifar", place)
+        assert "fit-flow DATA/cifar10/train.npy" in told
+        assert "DATA is the directory of data" in told
+
+
+class TestAhead:
+    """Densities are compared after as many passes, or it is said that they are not."""
+
+    @staticmethod
+    def way(spent, heights):
+        """Return a way whose log p is of two images, the second a nat lower."""
+        heights = np.array(heights, dtype=np.float64)[:, None] - np.array([0.0, 1.0])
+        return Found({}, {"spent": np.array(spent, dtype=np.float64), "log p": heights})
+
+    def told(self, ours, theirs):
+        return list(_ahead({"default": self.way(*ours), "Algorithm 1": self.way(*theirs)}))
+
+    def test_beside_a_longer_chain(self):
+        """Of its states, the first that has had as many passes: none before."""
+        (words,) = self.told(([30, 40], [5, 9]), ([10, 20, 35, 45, 90], [0, 1, 2, 4, 100]))
+        assert "default sampler minus that of PL-MCMC (Algorithm 1), after as many passes" in words
+        assert "(40 and 45): +5 to +5, above on 2 of 2 images" in words
+
+    def test_beside_a_shorter_chain(self):
+        """Of our states, the last that the other has as many passes for."""
+        (words,) = self.told(([30, 40], [5, 9]), ([10, 20, 35], [0, 1, 7]))
+        assert "after as many passes (30 and 35): -2 to -2, above on 0 of 2 images" in words
+
+    def test_beside_one_that_ended_before_ours_began(self):
+        (words,) = self.told(([30, 40], [5, 9]), ([10, 24], [0, 1]))
+        assert "where they end, not after as many passes (40 and 24): +8 to +8" in words
+
+    def test_of_as_many(self):
+        (words,) = self.told(([30, 40], [5, 9]), ([20, 40], [0, 1]))
+        assert "after as many passes (40 and 40): +8" in words
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "full"])
+def test_each_says_only_how_it_reads_the_paper_itself(scale):
+    cifar, faces = (" ".join(experiment_of(name, scale).readings) for name in NAMES)
+    assert "central quarter" in cifar
+    assert "Equal starts" in faces
+    for word in ("face", "5.2", "D.2)", "Equal starts"):
+        assert word not in cifar.replace("D.1, D.2)", "")
+    for word in ("quarter", "Sampled starts", "5.1"):
+        assert word not in faces
+    # Nobody trained a flow of patches by that command.
+    for own in (cifar, faces):
+        assert ("trained here by `plmcmc fit-flow`" in own) == (scale != "smoke")
+        assert ("patches of 4 x 4 pixels" in own) == (scale == "smoke")
+
+
+def test_what_is_shown_does_not_depend_on_what_was_finished_first(output, tmp_path):
+    test_a_smoke_run("cifar", output)
+    study = experiment_of("cifar", "smoke")
+    ledger = Ledger(output / "cifar-smoke", study.settings())
+    found = {part: ledger[part] for part in ledger}
+    place = Place(tmp_path, tmp_path)
+    report = study.report(found, place)
+    files = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+    assert study.report(dict(reversed(found.items())), place) == report
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.png")} == files
+
+
+def test_one_name_for_each_sampler(output):
+    test_a_smoke_run("celeba", output)
+    report = (output / "celeba-smoke" / "report.md").read_text()
+    assert "| plmcmc's default sampler |" in report
+    assert "| PL-MCMC (Algorithm 1) |" in report
+    assert "| PL-MCMC (Algorithm 1), equal starts |" in report
+    # Names of parts are not for people.
+    assert "| default |" not in report
+    assert "| Algorithm 1 |" not in report
 
 
 def draws_of(values, passes=100, warmup_passes=0):

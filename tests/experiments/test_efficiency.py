@@ -2,16 +2,22 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from plmcmc.experiments import CATALOGUE, SCALES, experiment_of
-from plmcmc.experiments.efficiency.figures import on_a_grid
+from plmcmc.experiments.digits.masked import Case
+from plmcmc.experiments.efficiency.converged import Truth
+from plmcmc.experiments.efficiency.figures import _envelope, looks_of, on_a_grid
 from plmcmc.experiments.efficiency.studies import CONVERGED, STUDIES, Efficiency, shown
 from plmcmc.experiments.efficiency.words import ends_of
 from plmcmc.experiments.reproduce import reproduce
 from plmcmc.experiments.study import Found, Place
+from plmcmc.flows import Linear
+from plmcmc.kernels import Info
 from plmcmc.posterior.methods import Metropolis
 from plmcmc.target import FlatAuxiliary, NormalAuxiliary
 
@@ -38,8 +44,18 @@ class TestSmoke:
         lines = (place / "numbers.jsonl").read_text().splitlines()
         assert len(lines) == 1 + len(study.parts())
         assert "nan" not in report
-        for variant in (*study.variants(), "Gibbs", "plmcmc"):
-            assert f"| {variant} |" in report
+        shown = {"default": "sigma_p .01, sigma_r 1 (the paper's)"}
+        for variant in study.variants():
+            assert f"| {shown.get(variant, variant)} |" in report
+        # The paper's sampler and ours by one name each, never by the names of parts.
+        for words in ("| Gibbs |", "| plmcmc's default sampler |", "PL-MCMC (Algorithm 1)"):
+            assert words in report
+        for words in ("| plmcmc |", "| default |"):
+            assert words not in report
+        # One replication: no error is announced, and no envelope.
+        assert "one replication, no error" in report
+        assert "there is no envelope" in report
+        assert "standard error" not in report
         for picture in ("curves.png", "means.png"):
             assert picture in report
             assert (place / picture).stat().st_size > 10_000
@@ -96,6 +112,87 @@ class TestParts:
         study = experiment_of("efficiency-auxiliary", "smoke")
         for part in study.parts()[:2]:
             json.dumps(study.run(part, place).numbers, allow_nan=False)
+
+
+class Given:
+    """A task, or a mean to come to, that is there already."""
+
+    def __init__(self, own):
+        self.own = own
+
+    def case(self, place):
+        return self.own
+
+    def truth(self, case, place):
+        return self.own
+
+
+class TestByHand:
+    """What curves are of, from states that are given: two chains, four pixels, two of them hidden.
+
+    Whitened by a mean of 10 and a scale of 2, so that an error of 1 is one of 2 pixels.
+    """
+
+    # Completions of both chains, whitened, at the start and after two proposals.
+    STATES = (
+        [[0, 0, 0, 0], [0, 0, 4, 0]],
+        [[0, 0, 2, 2], [0, 0, 0, 2]],
+        [[0, 0, 1, 0], [0, 0, 2, 6]],
+    )
+    ACCEPTED = ([True, False], [True, True])
+    MEAN = (10.0, 10.0, 11.0, 12.0)
+
+    def run(self, monkeypatch, tmp_path):
+        states = torch.tensor(self.STATES, dtype=torch.float32)
+        counted = iter(range(1, 3))
+
+        class Kernel:
+            def step(self, state, streams):
+                number = next(counted)
+                info = Info(torch.tensor(ByHand.ACCEPTED[number - 1]), torch.zeros(2), 2)
+                return SimpleNamespace(completion=states[number]), info
+
+        class Method:
+            def begin(self, batch, y, warmup, streams):
+                return Kernel(), SimpleNamespace(completion=states[0]), 0
+
+        ByHand = type(self)
+        monkeypatch.setattr(Efficiency, "_method", lambda *_: Method())
+        observed = np.array([True, True, False, False])
+        flow = Linear.of_moments(torch.zeros(4), torch.eye(4))
+        case = Case(flow, np.full(4, 10.0), np.full(4, 2.0), np.full(4, 10.0), observed)
+        truth = Truth(np.array(self.MEAN), *[np.zeros(4)] * 3)
+        study = Efficiency("sigma_a", Given(case), Given(truth), proposals=2, chains=2, moments=2)
+        place = Place(tmp_path, tmp_path, progress=False)
+        return study.run("sigma_a 10^-3, replication 0", place)
+
+    def test_errors_are_of_the_mean_over_chains_at_that_proposal(self, monkeypatch, tmp_path):
+        found = self.run(monkeypatch, tmp_path)
+        # Means of the hidden pixels, whitened: (2, 0), (1, 2), (1.5, 3); not running averages,
+        # nor means of the chains' own errors.
+        off = np.array([[2, 0], [1, 2], [1.5, 3]]) * 2
+        expected = np.sqrt((off**2).mean(1))
+        np.testing.assert_allclose(found.arrays["RMSE"], expected, rtol=1e-6)
+        apart = np.sqrt(((off - [1, 2]) ** 2).mean(1))
+        np.testing.assert_allclose(found.arrays["RMSE to the converged mean"], apart, rtol=1e-6)
+        assert found.numbers["RMSE"] == pytest.approx(expected[-1], abs=1e-5)
+        np.testing.assert_allclose(found.arrays["mean"], [10, 10, 13, 16])
+
+    def test_acceptance_is_over_all_chains_since_the_point_before(self, monkeypatch, tmp_path):
+        found = self.run(monkeypatch, tmp_path).arrays
+        assert found["proposals"].tolist() == [0, 1, 2]
+        assert found["passes"].tolist() == [0, 2, 4]
+        np.testing.assert_array_equal(found["acceptance"], [np.nan, 0.5, 1.0])
+
+
+@pytest.mark.parametrize("name", [*STUDIES, "decisions"])
+def test_how_the_paper_is_read_is_told(name):
+    told = " ".join(experiment_of(name, "full").readings)
+    for words in ("bfloat16", "4 couplings of 5 hidden layers", "by a scale of 1"):
+        assert words in told
+    assert ("Gibbs' proposal for pixels that never vary" in told) == (name != "decisions")
+    # Ours by its one name.
+    assert "plmcmc" not in told.replace("plmcmc's default sampler", "")
 
 
 class TestVariants:
@@ -179,6 +276,50 @@ class TestCurves:
         grid, curves = on_a_grid(runs, "passes", "acceptance")
         assert grid.tolist() == [20, 40]
         np.testing.assert_allclose(curves, [[0.2, 0.4]] * 2)
+
+    def test_have_envelopes_of_one_deviation(self, monkeypatch):
+        """Of a sample of replications: over one less than there are."""
+        drawn = {}
+
+        class Panel:
+            def plot(self, grid, middle, **look):
+                drawn["middle"] = middle
+
+            def fill_between(self, grid, low, high, **options):
+                drawn["low"], drawn["high"] = low, high
+
+        runs = [self.curve([2, 4, 6], heights) for heights in ([5, 4, 3], [6, 5, 5], [7, 6, 10])]
+        look = looks_of(["one"], "")["one"]
+        _envelope(Panel(), runs, "passes", "RMSE", "one", look)
+        np.testing.assert_allclose(drawn["middle"], [6, 5, 6])
+        np.testing.assert_allclose(drawn["high"] - [6, 5, 6], [1, 1, 13**0.5])
+        np.testing.assert_allclose([6, 5, 6] - drawn["low"], [1, 1, 13**0.5])
+        _envelope(Panel(), runs[:1], "passes", "RMSE", "one", look)
+        np.testing.assert_array_equal(drawn["high"], drawn["middle"])
+
+    def test_leave_out_the_start_on_a_logarithmic_axis(self):
+        seen = []
+
+        class Panel:
+            def plot(self, grid, middle, **look):
+                seen.append(grid.tolist())
+
+            def fill_between(self, *_, **__): ...
+
+        runs, look = [self.curve([0, 2, 4], [3, 2, 1])], looks_of(["one"], "")["one"]
+        for across in ("passes", "proposals"):
+            _envelope(Panel(), runs, across, "RMSE", "one", look)
+        assert seen == [[2, 4], [0, 1, 2]]
+
+    def test_are_told_apart_when_they_lie_on_one_another(self):
+        names = ["a", "b", "c", "d", "e", "Gibbs", "plmcmc"]
+        looks = looks_of(names, "c")
+        assert looks["c"].color == "tab:red"
+        for kind in ("color", "marker", "markevery", "linewidth"):
+            assert len({getattr(look, kind) for look in looks.values()}) == len(names)
+        # Drawn in this order: what comes later is thinner.
+        widths = [look.linewidth for look in looks.values()]
+        assert widths == sorted(widths, reverse=True)
 
     def test_end_where_they_end(self):
         heights = np.linspace(1, 0.5, 21)

@@ -1,19 +1,25 @@
 """Digits completed in both ways, in small; errors of known completions."""
 
+import re
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from plmcmc.data import Independent
+from plmcmc.chains import Unconditional
+from plmcmc.data import Independent, Patch, SquareObservation
 from plmcmc.experiments import experiment_of, reproduce
+from plmcmc.experiments.digits import mnist as module
 from plmcmc.experiments.digits.complete_flow import FlowOfDigits
 from plmcmc.experiments.digits.hidden import HiddenDigits
-from plmcmc.experiments.digits.mnist import DEFAULT, PAPER, Mnist
+from plmcmc.experiments.digits.mnist import CELLS, DEFAULT, PAPER, SHOWN, Mnist
+from plmcmc.experiments.pictures import COVER, as_bytes
 from plmcmc.experiments.sources import embedded_digits
 from plmcmc.experiments.study import Place
-from plmcmc.posterior import methods
+from plmcmc.posterior import Draws, methods
+from plmcmc.target import NormalAuxiliary
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +33,15 @@ def test_a_smoke_run(output):
     assert "nan" not in report
     for cell in experiment_of("mnist", "smoke").cells:
         for way in (PAPER, DEFAULT):
-            assert f"| {cell}, {way} |" in report
+            assert f"| {cell}, {SHOWN[way]} |" in report
             name = f"{cell}-{way}".replace(" ", "-")
             for own in (name, f"{name}-progress"):
                 assert (output / "mnist-smoke" / f"{own}.png").stat().st_size > 1000
     assert not list((output / "mnist-smoke").glob("*.checkpoint"))
+    # One name for each sampler: those of parts are not for people.
+    assert [*SHOWN.values()] == ["PL-MCMC (Algorithm 1)", "plmcmc's default sampler"]
+    for words in ("PL-MCMC |", "default |", "PL-MCMC\n", "default\n"):
+        assert words not in report
     again = []
     assert reproduce.reproduce("mnist", "smoke", output=output, say=again.append) == report
     assert again[0].startswith("mnist (smoke): 0 of 3")
@@ -72,6 +82,96 @@ def test_chains_walk_in_whitened_units_from_cool_samples(tmp_path, monkeypatch):
     # Observed pixels are not put in: all chains begin at the flow's centre.
     assert float((y - y[0]).abs().max()) < 1e-3
     assert (method.perturb, method.resample, float(method.auxiliary.scale)) == (0.05, 0.5, 1e-3)
+
+
+@pytest.fixture
+def chains(output, tmp_path, monkeypatch):
+    """Run cells by chains whose ends are given; return what is found and what was asked."""
+    asked, place = [], Place(tmp_path, output / "shared", progress=False)
+
+    def ended(posterior, method, start, part, place, **counts):
+        asked.append(SimpleNamespace(data=posterior.data, method=method, start=start, **counts))
+        rows, columns = posterior.data.values.shape
+        # Whole draws, the last of which counts; each chain's are its own.
+        source = np.random.default_rng(0)
+        values = source.normal(size=(counts["chains"], 5, rows, columns))
+        seen = posterior.data.observed.cpu().numpy()
+        rate = np.full((counts["chains"], rows), 0.5)
+        draws = Draws(values, seen, rate, 40, 0, True, "some", 0)
+        asked[-1].values = values
+        return draws, values[0, 0]
+
+    monkeypatch.setattr(module, "progression", ended)
+
+    def run(cell, **changes):
+        study = replace(experiment_of("mnist", "smoke"), **changes)
+        return study.run(f"{cell}, {PAPER}", place), asked[-1]
+
+    return run
+
+
+def test_chains_get_the_paper_s_settings_and_start(chains):
+    full = experiment_of("mnist", "full")
+    names = ("proposals", "every", "chains", "perturb", "resample", "auxiliary", "temperature")
+    _, asked = chains("P.M. 0.6", **{name: getattr(full, name) for name in names})
+    assert asked.method == methods.Metropolis(0.05, 0.5, NormalAuxiliary(1e-3))
+    assert asked.start == Unconditional(0.5, projected=False)
+    assert (asked.proposals, asked.every, asked.chains) == (2000, 200, 20)
+
+
+def test_the_mean_is_over_the_last_completions_of_all_chains(chains):
+    """In pixels: whitened, a pixel's own mean and deviation bring it back; then clamped (E.1)."""
+    found, asked = chains("P.M. 0.6", chains=20)
+    digits = embedded_digits(large=False)
+    train = digits.train.reshape(len(digits.train), -1).astype(np.float64)
+    truth = digits.test[:3].reshape(3, -1).astype(np.float64)
+    seen = asked.data.observed.numpy()
+    scale = np.where(train.std(0) > 0, train.std(0), 1)
+    ends = (asked.values[:, -1] * scale + train.mean(0)).clip(train.min(0), train.max(0))
+    assert ends.shape[0] == 20
+
+    def error(filled):
+        squares = np.where(seen, 0, np.square(filled - truth))
+        return np.sqrt(squares.sum(1) / (~seen).sum(1)).mean()
+
+    assert found.numbers["RMSE of the mean"] == pytest.approx(error(ends.mean(0)), abs=2e-5)
+    each = np.mean([error(own) for own in ends])
+    assert found.numbers["RMSE of a completion"] == pytest.approx(each, abs=2e-5)
+    assert each > found.numbers["RMSE of the mean"]
+    # What is shown as the mean is it, too.
+    expected = as_bytes(np.where(seen, truth, ends.mean(0))).reshape(3, 8, 8)
+    assert np.abs(found.arrays["mean"].astype(int) - expected).max() <= 1
+
+
+def test_every_cell_has_its_own_masks(chains):
+    """Those of its mechanism and rate, and no pixel is told that they hide."""
+    images = embedded_digits(large=False).test[:3]
+    hide = {
+        "I.M. 0.6": Independent(0.6),
+        "P.M. 0.6": Patch(0.6),
+        "S.O. 0.8": SquareObservation(0.8),
+    }
+    assert [*hide] == [*CELLS] == [*experiment_of("mnist", "full").cells]
+    for cell, mechanism in hide.items():
+        found, asked = chains(cell)
+        seen = asked.data.observed.numpy()
+        np.testing.assert_array_equal(seen, mechanism(images, 0).reshape(3, -1))
+        assert not asked.data.values.numpy()[~seen].any()
+        covered = (found.arrays["seen"].reshape(3, -1, 3) == COVER).all(-1)
+        np.testing.assert_array_equal(covered, ~seen)
+
+
+def test_how_the_paper_is_read_is_told():
+    told = " ".join(experiment_of("mnist", "full").readings)
+    for words in (
+        "fixed side, round(sqrt((1 - rate) * pixels))",
+        "may overhang",
+        "4 couplings of 5 hidden layers",
+        "bfloat16",
+        "by a scale of 1",
+    ):
+        assert words in told
+    assert not re.search(r"plmcmc(?!'s default sampler)", told)
 
 
 def test_errors_of_known_completions():

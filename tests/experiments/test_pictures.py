@@ -7,7 +7,9 @@ from PIL import Image
 from plmcmc.experiments.pictures import (
     COVER,
     GAP,
+    LARGE,
     LEAST,
+    WIDE,
     as_bytes,
     covered,
     strips_of,
@@ -23,7 +25,8 @@ def test_images_stand_where_they_belong_pixel_by_pixel(tmp_path):
     red, green = plain((255, 0, 0)), plain((0, 255, 0), count=3)
     path = write_strips(tmp_path / "a.png", [("red", red), ("green", green)], ["1", "2", "3"])
     sheet = np.asarray(Image.open(path).convert("RGB"))
-    times = LEAST // 8
+    # Few and small: as large as they may be.
+    times = LARGE // 8
     for colour, count in (((255, 0, 0), 2), ((0, 255, 0), 3)):
         rows, columns = np.nonzero((sheet == colour).all(2))
         # Give and take a pixel at each side: figures have whole dots, places on them do not.
@@ -31,6 +34,35 @@ def test_images_stand_where_they_belong_pixel_by_pixel(tmp_path):
         assert np.ptp(columns) == pytest.approx(count * 8 * times + (count - 1) * GAP, abs=3)
     above = np.nonzero((sheet == (255, 0, 0)).all(2))[0].max()
     assert above < np.nonzero((sheet == (0, 255, 0)).all(2))[0].min()
+
+
+def size_of(path):
+    with Image.open(path) as image:
+        return image.size
+
+
+def test_few_small_images_make_no_small_sheet(tmp_path):
+    """Four patches of 4 x 4 pixels, with names above them that need room."""
+    few = write_strips(tmp_path / "a.png", [("", plain((9, 9, 9), 4, 4))], ["1", "2", "3", "4"])
+    assert size_of(few)[0] >= 0.95 * WIDE
+    # As soon as there are many, each has its least height.
+    many = write_strips(tmp_path / "b.png", [("", plain((9, 9, 9), 20, 4))])
+    assert size_of(many)[0] == pytest.approx(20 * (LEAST + GAP), abs=20)
+    # What is large stays as it is.
+    large = write_strips(tmp_path / "c.png", [("", plain((9, 9, 9), 1, 200))])
+    assert size_of(large)[1] == pytest.approx(200, abs=30)
+
+
+def test_a_unit_stands_above_the_names(tmp_path):
+    images, names = [("", plain((255, 0, 0), 4, 4))], ["1", "2", "3", "4"]
+    bare = write_strips(tmp_path / "a.png", images, names)
+    named = write_strips(tmp_path / "b.png", images, names, "flow passes")
+    assert size_of(named)[1] > size_of(bare)[1] + 10
+    with Image.open(named) as image:
+        sheet = np.asarray(image.convert("L"))
+    # Ink in the line of the unit, too, and whole: none at the sheet's rim.
+    assert (sheet[: size_of(named)[1] - size_of(bare)[1]] < 128).any()
+    assert (sheet[:2] == 255).all()
 
 
 def test_grey_and_colour_may_stand_together_other_sizes_may_not(tmp_path):

@@ -1,6 +1,7 @@
 """The diagram of one proposal: what is drawn is what the kernel computes."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from plmcmc.data import Incomplete
 from plmcmc.experiments import experiment_of
+from plmcmc.experiments.ledger import Ledger
 from plmcmc.experiments.proposal.diagram import TERMS, taken_apart, two_moons
 from plmcmc.experiments.reproduce import reproduce
 from plmcmc.experiments.study import Place
@@ -37,8 +39,23 @@ def target(scale=0.3):
     return ProjectedLatentTarget(flow, data, NormalAuxiliary(scale))
 
 
+def little(**options):
+    """Return the smoke test's study, with a flow that is hardly trained."""
+    return replace(experiment_of("proposal", "smoke"), epochs=2, **options)
+
+
 def test_smoke(output):
     report, _ = run(output)
+    # Said of the flow, in text and figure: for how long it was trained, and on what.
+    own = json.loads((output / "proposal-smoke" / "numbers.jsonl").read_text().splitlines()[1])
+    epochs = own["numbers"]["epochs"]
+    assert f"a RealNVP of 6 couplings, trained for {epochs} epochs on 2,000 points" in report
+    # Long enough to be two moons: as dense on them as a round blob is nowhere.
+    place = Place(output / "proposal-smoke", output)
+    found = Ledger(place.output, experiment_of("proposal", "smoke").settings())["proposal"]
+    at = [np.searchsorted(found.arrays[name], 0.0) for name in ("up", "across")]
+    upper = found.arrays["density"][np.searchsorted(found.arrays["up"], 1.0), at[1]]
+    assert upper > 2 * found.arrays["density"][tuple(at)]
     for name in TERMS:
         assert f"| {name} |" in report
     assert (output / "proposal-smoke" / "proposal.png").stat().st_size > 30_000
@@ -48,7 +65,7 @@ def test_smoke(output):
 
 
 def test_the_same_twice(tmp_path):
-    study = experiment_of("proposal", "smoke")
+    study = little()
     one, same = (study.run("proposal", Place(tmp_path, tmp_path, progress=False)) for _ in "ab")
     assert json.dumps(one.numbers) == json.dumps(same.numbers)
 
@@ -74,9 +91,9 @@ class TestArithmetic:
 
     def test_of_the_report_equals_the_kernel_s(self, tmp_path):
         """The smoke test's flow is trained again, and the kernel asked."""
-        study, place = experiment_of("proposal", "smoke"), Place(tmp_path, tmp_path, progress=False)
+        study, place = little(), Place(tmp_path, tmp_path, progress=False)
         numbers = study.run("proposal", place).numbers
-        flow = study._trained(place)
+        flow, _ = study._trained(place)
         own = ProjectedLatentTarget(flow, study._seen(flow), NormalAuxiliary(study.auxiliary))
         ends = [torch.tensor([numbers[name]["latent"]]) for name in ("current", "proposed")]
         with torch.no_grad():
@@ -103,8 +120,7 @@ class TestArithmetic:
 
 
 def test_the_conditional_density_has_mass_one(output):
-    run(output)
-    found = experiment_of("proposal", "smoke").run("proposal", Place(output, output))
+    found = little().run("proposal", Place(output, output, progress=False))
     across, height = found.arrays["across"], found.arrays["conditional"]
     assert np.trapezoid(height, across) == pytest.approx(1)
     assert found.arrays["density"].shape == (len(found.arrays["up"]), len(across))

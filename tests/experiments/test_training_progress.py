@@ -11,6 +11,7 @@ from plmcmc.experiments import experiment_of, reproduce
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits
 from plmcmc.experiments.sources import embedded_digits
 from plmcmc.experiments.study import Place
+from plmcmc.experiments.whitened import whitening_of
 from plmcmc.training import MonteCarloEM, mcem
 from plmcmc.training.completed import CompletedEpoch
 
@@ -121,6 +122,33 @@ def test_training_goes_on_where_it_was_stopped(digits, observed, tmp_path, monke
     for mine, theirs in zip(straight[1:], resumed[1:], strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert not list(place.shared.glob("*.checkpoint"))
+
+
+def test_the_e_step_at_epoch_500_draws_as_later_ones_do():
+    full = experiment_of("training-progress", "full")
+    drawn = [full.training.schedule.method_after(epoch).resample for epoch in (450, 500, 550)]
+    assert drawn == [1.814, 0.5, 0.5]
+    told = " ".join(full.readings)
+    for words in (
+        "at the end of epoch 500 already draws with .5",
+        "4 couplings of 5 hidden layers",
+        "may overhang",
+        "by a scale of 1",
+        "bfloat16",
+    ):
+        assert words in told
+    # No square is observed here.
+    assert "S.O." not in told
+
+
+def test_pixels_that_never_vary_are_only_centred(digits, observed, place):
+    flow = TRAINING.trained(digits, observed, place).flow
+    rows, seen = digits.reshape(64, -1), observed.reshape(64, -1)
+    still = np.array([len(set(own[there])) <= 1 for own, there in zip(rows.T, seen.T, strict=True)])
+    scale = whitening_of(flow)[1]
+    assert 0 < still.sum() < len(still)
+    assert (scale[still] == 1).all()
+    assert (scale[~still] != 1).all()
 
 
 def test_full_is_the_paper_s():

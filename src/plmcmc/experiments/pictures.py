@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from plmcmc.experiments.kept import write_figure
 
 Bytes = NDArray[np.uint8]
-# White between images, in the sheet's own pixels, and the least side of an image.
-GAP, LEAST = 3, 56
+# White between images, in the sheet's own pixels; the least height of an image; how wide a sheet is
+# at least, and the height up to which small images are enlarged for that.
+GAP, LEAST, WIDE, LARGE = 3, 56, 480, 112
 COVER = (110, 140, 180)
 DOTS, FONT = 100, 9
 # Inches that a letter takes, a line of them, and those around the sheet.
@@ -51,7 +52,10 @@ def strips_of(images: Bytes, across: int, name: str = "") -> list[tuple[str, Byt
 
 
 def write_strips(
-    path: Path, strips: Sequence[tuple[str, Bytes]], columns: Sequence[str] = ()
+    path: Path,
+    strips: Sequence[tuple[str, Bytes]],
+    columns: Sequence[str] = (),
+    unit: str = "",
 ) -> Path:
     """Write strips of images `(images, height, width[, channels])`, names to their left.
 
@@ -59,6 +63,7 @@ def write_strips(
         path: a PNG file.
         strips: names and images, one strip below the other.
         columns: names above the images.
+        unit: of those names: stands above them.
 
     Raises:
         ValueError: if there is nothing to show, or images differ in size.
@@ -70,8 +75,9 @@ def write_strips(
     from matplotlib.figure import Figure
 
     sheet, down, right = _sheet([images for _, images in strips])
-    left = RIM + LETTER * max(len(name) for name, _ in strips)
-    above = RIM + (LINE if columns else 0)
+    # A name may have several lines.
+    left = RIM + LETTER * max(len(line) for name, _ in strips for line in name.split("\n"))
+    above = RIM + LINE * (bool(columns) + bool(unit))
     height, width = (side / DOTS for side in sheet.shape[:2])
     size = (left + width + RIM, above + height + RIM)
     figure = Figure(figsize=size, dpi=DOTS)
@@ -85,6 +91,7 @@ def write_strips(
     axes.imshow(sheet, interpolation="nearest", aspect="auto")
     axes.tick_params(length=0, labelsize=FONT, labeltop=True, labelbottom=False)
     axes.spines[:].set_visible(False)
+    axes.set_title(unit, fontsize=FONT, pad=2)
     write_figure(path, figure)
     return path
 
@@ -101,9 +108,10 @@ def _in_colour(images: Bytes) -> Bytes:
 def _sheet(strips: Sequence[Bytes]) -> tuple[Bytes, int, int]:
     """Return all strips as one picture, and how far images are apart, down and to the right."""
     height, width = strips[0].shape[1:3]
-    times = max(1, -(-LEAST // height))
-    down, right = times * height + GAP, times * width + GAP
     across = max(len(images) for images in strips)
+    wide = min(-(-WIDE // (across * width)), LARGE // height)
+    times = max(1, -(-LEAST // height), wide)
+    down, right = times * height + GAP, times * width + GAP
     sheet = np.full((down * len(strips) + GAP, right * across + GAP, 3), 255, np.uint8)
     for row, images in enumerate(strips):
         for column, image in enumerate(images):

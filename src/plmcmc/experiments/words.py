@@ -7,6 +7,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+# One name for each sampler, in all that is shown: the paper's, and ours, in full and in short.
+PL_MCMC, OURS, OURS_IN_SHORT = (
+    "PL-MCMC (Algorithm 1)",
+    "plmcmc's default sampler",
+    "default sampler",
+)
+
 
 def with_error(values: Iterable[float]) -> str:
     """Return a mean with the standard error of its last digit in brackets, as the paper does.
@@ -28,6 +35,28 @@ def with_error(values: Iterable[float]) -> str:
     if last == 10:
         digits, last = max(0, digits - 1), 1
     return f"{mean:.{digits}f}({last})"
+
+
+def over_replications(counts: Iterable[int]) -> str:
+    """Return what numbers are that so many replications have: means, with an error if any has one.
+
+    Args:
+        counts: replications of each number.
+
+    Example:
+        >>> over_replications([1, 1])
+        'one replication, no error'
+        >>> over_replications([3, 3])
+        'mean over 3 replications, with the standard error of its last digit in brackets'
+        >>> over_replications([1, 3])
+        'mean over 1 to 3 replications, ...; no error where there is only one'
+    """
+    least, most = min(own := list(counts)), max(own)
+    if most == 1:
+        return "one replication, no error"
+    words = f"mean over {least if least == most else f'{least} to {most}'} replications, "
+    words += "with the standard error of its last digit in brackets"
+    return words + ("; no error where there is only one" if least == 1 else "")
 
 
 def table(corner: str, columns: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:

@@ -16,20 +16,22 @@ from plmcmc.chains import Unconditional
 from plmcmc.experiments.algorithm1 import progression
 from plmcmc.experiments.convergence import COLUMNS, convergence_cells, convergence_of, spent
 from plmcmc.experiments.digits.complete_flow import FlowOfDigits
-from plmcmc.experiments.digits.hidden import HiddenDigits, Rows
-from plmcmc.experiments.digits.masked import masked_digit
+from plmcmc.experiments.digits.hidden import MASKS, HiddenDigits, Rows
+from plmcmc.experiments.digits.masked import FLOW_READINGS, masked_digit
 from plmcmc.experiments.digits.missing import mechanism_of
 from plmcmc.experiments.pictures import as_bytes, strips_of, write_strips
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
 from plmcmc.experiments.whitened import whitening_of
-from plmcmc.experiments.words import table
+from plmcmc.experiments.words import OURS, PL_MCMC, table
 from plmcmc.flows import full_precision, sample
 from plmcmc.posterior import Draws, condition
 from plmcmc.posterior.methods import Metropolis, Pullback
 from plmcmc.target import NormalAuxiliary
 
 SAMPLES, PAPER, DEFAULT = "samples", "PL-MCMC", "default"
+# What both ways are called where they are shown.
+SHOWN = {PAPER: PL_MCMC, DEFAULT: OURS}
 CELLS = ("I.M. 0.6", "P.M. 0.6", "S.O. 0.8")
 SEED = 0
 # Samples across a sheet, and pictures of the default's progression.
@@ -87,17 +89,21 @@ class Mnist(Experiment):
     cells: Sequence[str] = more(CELLS)
 
     readings: ClassVar[Sequence[str]] = (
-        "The 'reduced variance' of the samples that chains start at is not printed: temperature "
-        ".5, which is sigma_r. Observed pixels are not put in: chains find them, as in training.",
-        "sigma_a is in whitened units, as in training.",
-        "Which digits, and how many, is not said: the first 100 of the test set; ten are shown.",
+        "The 'reduced variance' of the samples that chains start at (5.3) is not printed: "
+        "temperature .5, which is sigma_r. Observed pixels are not put in: chains find them, as in "
+        "training.",
+        "sigma_a is in whitened units (D.3), as in training.",
+        "Which digits, and how many, is not said (5.3, D.3): the first of the test set, 100 at "
+        "full scale; ten are shown.",
+        *MASKS.values(),
         "Completions are clamped to the range of each pixel in the training set, as in E.1.",
         "RMSE is the mean over digits of each digit's own over its missing pixels (E.1), pixels in "
         "[0, 1]; that of a completion is the mean over chains. The paper has none for this task.",
         "The paper calls it an approximation to choose between two proposals and to correct for "
-        "the chosen one; it is exact.",
-        "R-hat of PL-MCMC is over its states after every 200 proposals, from the first on: the "
-        "paper names no warm-up. That of the default sampler is over all its draws.",
+        "the chosen one (D.3); it is exact.",
+        f"R-hat of {PL_MCMC} is over its states after every 200 proposals, from the first on: the "
+        f"paper names no warm-up. That of {OURS} is over all its draws.",
+        *FLOW_READINGS,
     )
 
     def parts(self) -> list[str]:
@@ -171,6 +177,9 @@ class Mnist(Experiment):
 
     def report(self, found: Mapping[str, Found], place: Place) -> str:
         """Return a table of errors and convergence; write grids of digits."""
+        # In the order of the parts, whichever was finished first.
+        names = dict.fromkeys([*self.parts(), *found])
+        found = {name: found[name] for name in names if name in found}
         text = table("", [*ERRORS, *COLUMNS], _rows(found)) + "\n"
         for part, own in found.items():
             name = file_name(part)
@@ -180,7 +189,7 @@ class Mnist(Experiment):
                 text += f"## Unconditioned samples, temperature 1\n\n![samples]({path.name})\n\n"
                 continue
             write_strips(path, [(words, own.arrays[key]) for key, words in STRIPS.items()])
-            text += f"## {part}\n\n![completions]({path.name})\n\n"
+            text += f"## {_shown(part)}\n\n![completions]({path.name})\n\n"
             path = place.output / f"{name}-progress.png"
             write_strips(
                 path, list(zip(own.numbers["progress"], own.arrays["progress"], strict=True))
@@ -189,11 +198,17 @@ class Mnist(Experiment):
         return text
 
 
+def _shown(part: str) -> str:
+    """Return what a part is called where it is shown."""
+    cell, way = part.split(", ")
+    return f"{cell}, {SHOWN[way]}"
+
+
 def _rows(found: Mapping[str, Found]) -> Iterator[tuple[str, list[str]]]:
     for part, own in found.items():
         if part != SAMPLES:
             errors = [f"{own.numbers[name]:.4f}" for name in ERRORS]
-            yield part, [*errors, *convergence_cells(own.numbers)]
+            yield _shown(part), [*errors, *convergence_cells(own.numbers)]
 
 
 def at(name: str, scale: str) -> Mnist:

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from plmcmc.experiments.digits.hidden import MASKS
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits, Seen, Trained
+from plmcmc.experiments.digits.masked import LEVELS
 from plmcmc.experiments.digits.missing import mechanism_of
 from plmcmc.experiments.kept import write_figure
 from plmcmc.experiments.pictures import Bytes, as_bytes, covered, write_strips
@@ -42,13 +44,18 @@ class TrainingProgress(Experiment):
     cells: Sequence[str] = more(CELLS)
 
     readings: ClassVar[Sequence[str]] = (
-        "The figure's 'initial completions' are those of the first E-step, after 50 epochs on "
-        "normal noise: its caption says 'by PL-MCMC'. 'Epoch 950' is the last of 19 E-steps.",
-        "E.1 writes sigma_p for the resampling deviation: sigma_r, 1.814 for 500 epochs, then .5.",
+        "The figure's 'initial completions' (E.1) are those of the first E-step, after 50 epochs "
+        "on normal noise: its caption says 'by PL-MCMC'. 'Epoch 950' is the last of 19 E-steps.",
+        "E.1 writes sigma_p for the resampling deviation: sigma_r, 1.814 'within the first 500 "
+        "epochs', then .5. The E-step at the end of epoch 500 already draws with .5.",
         "Chains of an E-step start at samples of the flow, observed pixels not put in, and make "
         "2,000 proposals: E.1 says neither of training.",
-        "On a GPU networks compute in bfloat16 (NICE comes back exactly from it), weights learn in "
-        "float32.",
+        LEVELS,
+        MASKS["P.M."],
+        "Pixels that never vary where they are seen cannot be divided by their deviation (E.1): "
+        "they are only centred, by a scale of 1.",
+        "At full scale networks compute in bfloat16 (NICE comes back exactly from it), in E-steps, "
+        "too, steps are compiled, and weights learn in float32. E.1 names no precision.",
         "What was early is found by a training that stops after the first E-step, from the same "
         "seed: it is the longer one's beginning.",
     )
@@ -121,19 +128,24 @@ class TrainingProgress(Experiment):
     def _curves(self, found: Mapping[str, Found], cells: Sequence[str], output: Path) -> Path:
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(9, 3.4), layout="constrained")
-        accepted, loss = figure.subplots(1, 2)
+        figure = Figure(figsize=(9, 3.7), layout="constrained")
+        panels: Any = figure.subplots(1, 2)
+        accepted, loss = panels
         for cell in cells:
             own = found[f"{cell}, {LAST}"]
             rates = own.numbers["acceptance"]
             epochs = self.training.every * np.arange(1, len(rates) + 1)
-            accepted.plot(epochs, rates, marker="o", markersize=3, label=cell)
+            # The same colour, whichever cells are there.
+            colour = f"C{list(self.cells).index(cell)}"
+            accepted.plot(epochs, rates, marker="o", markersize=3, label=cell, color=colour)
             losses = own.arrays["losses"]
-            loss.plot(np.arange(1, len(losses) + 1), losses, lw=1, label=cell)
+            loss.plot(np.arange(1, len(losses) + 1), losses, lw=1, color=colour)
         accepted.set(xlabel="epoch", ylabel="share of proposals accepted")
         accepted.set_ylim(bottom=0, top=1.1 * max(accepted.get_ylim()))
         loss.set(xlabel="epoch", ylabel="loss, nats a digit")
-        accepted.legend(fontsize=8)
+        for panel in (accepted, loss):
+            panel.xaxis.get_major_locator().set_params(integer=True)
+        figure.legend(loc="outside lower center", ncols=len(cells), fontsize=8)
         path = output / "training.png"
         write_figure(path, figure, dpi=120)
         return path

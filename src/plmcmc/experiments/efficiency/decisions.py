@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from plmcmc.diagnostics import Decisions as Decided
 from plmcmc.diagnostics import decision_study
-from plmcmc.experiments.digits.masked import MaskedDigit, masked_digit
+from plmcmc.experiments.digits.masked import FLOW_READINGS, MaskedDigit, masked_digit
+from plmcmc.experiments.efficiency.figures import envelopes, middle_and_spread
 from plmcmc.experiments.kept import write_figure
 from plmcmc.experiments.study import Experiment, Found, Place, more
-from plmcmc.experiments.words import table, with_error
+from plmcmc.experiments.words import over_replications, table, with_error
 from plmcmc.posterior.methods import Metropolis
 from plmcmc.target import NormalAuxiliary
 
@@ -60,6 +61,7 @@ class Decisions(Experiment):
         "given the same uniform number: P(u >= other | u < own) where a proposal was accepted.",
         "Chains start at samples of the flow, as in E.3, and must find the observed pixels first: "
         "early and late proposals are told apart.",
+        *FLOW_READINGS,
     )
 
     def parts(self) -> list[str]:
@@ -94,11 +96,12 @@ class Decisions(Experiment):
         runs = [found[part] for part in self.parts() if part in found]
         path = place.output / "decisions.png"
         draw(path, [run.arrays for run in runs])
-        text = f"{PAPER}\n\nProbability that a flat auxiliary density overturns a decision: mean "
-        text += "over replications with its standard error.\n\n"
+        text = f"{PAPER}\n\nProbability that a flat auxiliary density overturns a decision: "
+        text += f"{over_replications([len(runs)])}.\n\n"
         text += table("", [*WINDOWS], _rows(runs))
         accepted = with_error([run.numbers["acceptance"] for run in runs])
         text += f"\nOf all proposals {accepted} were accepted.\n\n"
+        text += f"{envelopes([len(runs)])}\n\n"
         return text + f"![Decisions overturned, by proposal]({path.name})\n"
 
 
@@ -136,7 +139,7 @@ def draw(path: Path, runs: Sequence[Mapping[str, Curve]], pieces: int = 80) -> N
     """Draw both curves, over short stretches of proposals, with one deviation of replications."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    figure = Figure(figsize=(6.4, 4.3), layout="constrained")
     axes: Any = figure.add_subplot()
     proposals = len(runs[0]["accepted, taken"])
     edges = np.linspace(0, 1, min(pieces, proposals) + 1)
@@ -146,7 +149,7 @@ def draw(path: Path, runs: Sequence[Mapping[str, Curve]], pieces: int = 80) -> N
         curves = np.array(values, dtype=np.float64)
         there = np.isfinite(curves).any(0)
         curves, across = curves[:, there], places[there]
-        middle, spread = np.nanmean(curves, 0), np.nanstd(curves, 0)
+        middle, spread = middle_and_spread(curves)
         (line,) = axes.plot(across, middle, label=f"{kind} proposals")
         low, high = np.maximum(middle - spread, 0), np.minimum(middle + spread, 1)
         axes.fill_between(across, low, high, color=line.get_color(), alpha=0.22, linewidth=0)
@@ -157,7 +160,10 @@ def draw(path: Path, runs: Sequence[Mapping[str, Curve]], pieces: int = 80) -> N
         xlim=(0, proposals),
     )
     axes.grid(alpha=0.25)
-    axes.legend()
+    # Below, where it covers no envelope.
+    title = envelopes([len(runs)])
+    options = {"ncols": 2, "title": title, "fontsize": 8, "title_fontsize": 8}
+    figure.legend(loc="outside lower center", **options)
     write_figure(path, figure, dpi=120)
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from plmcmc.chains import Unconditional
-from plmcmc.experiments.digits.masked import Case, MaskedDigit, masked_digit
+from plmcmc.experiments.digits.masked import FLOW_READINGS, Case, MaskedDigit, masked_digit
 from plmcmc.experiments.efficiency.averages import Averages, follow
 from plmcmc.experiments.efficiency.converged import Converged, Truth
-from plmcmc.experiments.efficiency.figures import draw_curves, draw_means
-from plmcmc.experiments.efficiency.words import PAPER, ends_of, table_of, told_of
+from plmcmc.experiments.efficiency.figures import draw_curves, draw_means, envelopes
+from plmcmc.experiments.efficiency.words import PAPER, about, ends_of, table_of, told_of
 from plmcmc.experiments.study import Experiment, Found, Place, more
 from plmcmc.posterior import Method, condition
 from plmcmc.posterior.methods import Gibbs, Metropolis, Pullback
@@ -78,12 +78,13 @@ class Efficiency(Experiment):
         "sigma_a is in whitened units, as in training; 10^-6 runs in float64.",
         "One Gibbs proposal redraws one hidden pixel, picked at random, from its normal of the "
         "training set.",
-        "Pixels that never vary in the training set cannot be divided by their deviation: they are "
-        "only centred, and Gibbs proposes them with deviation 1.",
-        "PL-MCMC starts at a sample of the flow, observed pixels not put in; Gibbs and plmcmc at "
-        "the hidden pixels of the same sample.",
-        "A gradient counts as two flow passes more, a forward-mode product as one: so plmcmc's "
-        "warm-up is counted, and its curve begins where it ends.",
+        "Gibbs' proposal for pixels that never vary has no deviation to take (E.3): it takes 1, "
+        "as they are whitened by, which is the whole range of a pixel.",
+        "PL-MCMC starts at a sample of the flow, observed pixels not put in; Gibbs and plmcmc's "
+        "default sampler at the hidden pixels of the same sample.",
+        "A gradient counts as two flow passes more, a forward-mode product as one: so the warm-up "
+        "of plmcmc's default sampler is counted, and its curve begins where it ends.",
+        *FLOW_READINGS,
     )
 
     def parts(self) -> list[str]:
@@ -183,11 +184,12 @@ class Efficiency(Experiment):
         converged = found.get(CONVERGED)
         text = f"{PAPER[self.varied]}\n\n"
         if runs:
-            text += "Where curves end: mean over replications with its standard error.\n\n"
+            counts = [len(own) for own in runs.values()]
+            text += about(counts)
             text += table_of(runs) + "\n"
             path = place.output / "curves.png"
             draw_curves(path, runs, self.reference, PASSES * self.proposals, converged)
-            text += f"![Curves: envelopes of one standard deviation]({path.name})\n\n"
+            text += f"{envelopes(counts)}\n\n![Curves]({path.name})\n\n"
         if converged is not None:
             taken = (self.converged.chains, self.converged.draws)
             text += told_of(converged, taken, self.chains) + "\n"

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.experiments.study import Found
-from plmcmc.experiments.words import table, with_error
+from plmcmc.experiments.words import (
+    OURS,
+    OURS_IN_SHORT,
+    PL_MCMC,
+    over_replications,
+    table,
+    with_error,
+)
 
 SCORES = ("RMSE", "RMSE to the converged mean", "accepted, first tenth", "accepted, last tenth")
 COLUMNS = (*SCORES, "proposals", "passes", "seconds")
+# What lines are called that are not of a scale, in full and in short.
+THEIR_OWN = "sigma_p .01, sigma_r 1 (the paper's)"
+NAMES = {"plmcmc": OURS, "default": THEIR_OWN}
+SHORT = NAMES | {"plmcmc": OURS_IN_SHORT}
 # What the paper says of its figures; it prints no numbers.
 PAPER = {
     "sigma_a": "The paper (6.3): PL-MCMC beats Gibbs even with a flat auxiliary density, also per "
@@ -20,7 +31,8 @@ PAPER = {
     "10^-3 and 10^-6 closely overlap.",
     "sigma_p": "The paper (6.3): larger perturbations converge faster at first, but may have "
     "trouble in concentrated regions.",
-    "sigma_p alone": "The paper (E.3): perturbations alone at several scales, the default beside.",
+    "sigma_p alone": "The paper (E.3): perturbations alone at several scales, and beside them "
+    "its own setting, sigma_p .01 and sigma_r 1.",
     "sigma_r": "The paper (E.3): fresh draws at several scales.",
 }
 
@@ -36,10 +48,31 @@ def ends_of(curves: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     return numbers | {name: int(curves[name][-1]) for name in ("proposals", "passes")}
 
 
+def in_short(name: str) -> str:
+    """Return what a variant is called in a figure.
+
+    Example:
+        >>> in_short("sigma_a 10^-3"), in_short("plmcmc")
+        ('sigma_a 10^-3', 'default sampler')
+    """
+    return SHORT.get(name, name)
+
+
+def about(counts: Iterable[int]) -> str:
+    """Return what the table is of, when lines have so many replications."""
+    return (
+        f"Where curves end: {over_replications(counts)}. Lines of a sigma are {PL_MCMC}; "
+        f"proposals, passes and seconds are means.\n\n"
+    )
+
+
 def table_of(runs: Mapping[str, Sequence[Found]]) -> str:
     """Return a line for every variant: means over replications, with their errors."""
     rows = (
-        (name, [_cell(column, [run.numbers[column] for run in own]) for column in COLUMNS])
+        (
+            NAMES.get(name, name),
+            [_cell(column, [run.numbers[column] for run in own]) for column in COLUMNS],
+        )
         for name, own in runs.items()
     )
     return table("", COLUMNS, rows)
@@ -59,7 +92,7 @@ def told_of(converged: Found, taken: tuple[int, int], chains: int) -> str:
     """
     own = converged.numbers
     return (
-        f"The converged mean is of {taken[0]} chains of our default sampler with {taken[1]} draws "
+        f"The converged mean is of {taken[0]} chains of {OURS} with {taken[1]} draws "
         f"each: R-hat {own['R-hat, median']} (median pixel), {own['R-hat, largest']} (largest), "
         f"{own['share of pixels at R-hat 1.05 or less']:.1%} of the hidden pixels at 1.05 or less; "
         f"{own['effective draws, least']:g} effective draws of the slowest. Its own RMSE to the "

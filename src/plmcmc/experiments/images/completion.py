@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from plmcmc.experiments.algorithm1 import progression
 from plmcmc.experiments.convergence import spent
 from plmcmc.experiments.images.glow_flow import tiny, trained_before
 from plmcmc.experiments.images.numbers import heights, numbers_of, pictures_of, rows_of
+from plmcmc.experiments.images.readings import readings_of
 from plmcmc.experiments.images.report import reported
 from plmcmc.experiments.images.task import SEED, TASKS, Task, patches, samples, with_drawn
 from plmcmc.experiments.pictures import as_bytes
@@ -78,23 +79,10 @@ class Completion(Experiment):
     ways: Sequence[str] = more((DEFAULT, PAPER, SAMPLED))
     temperatures: Sequence[float] = more((1.0,))
 
-    readings: ClassVar[Sequence[str]] = (
-        "The paper's flows are others' (K = 32, L = 3, 512 channels); these were trained here by "
-        "`plmcmc fit-flow`, and are smaller (docs/results/images.md).",
-        "CIFAR-10's missing 'central quarter (an 8 x 8 pixel square)' is a sixteenth; a quarter is "
-        "16 x 16: both.",
-        "CIFAR-10's chains begin with missing pixels copied, all channels together, from seen ones "
-        "of the same image; so they begin at y_O = x_O.",
-        "CelebA's 'reduced variance' is not printed: temperature .5, as in its figure of samples. "
-        "Chains begin at the sample itself, whose seen half is not the image's, as in training.",
-        f"'{SAMPLED}' is Algorithm 1 on CIFAR-10 from where CelebA's chains begin; '{EQUAL}' from "
-        "where the default sampler's do: samples at temperature 1, the observed values put in.",
-        "sigma_a is of pixels in [0, 1]: the scale is not said.",
-        "Which images, and how many, is not said: the first test images of CIFAR-10; faces that "
-        "the flow was not trained on, where the paper's may have been.",
-        "Real faces are not shown: pictures are of images that the flow drew at temperature .7, "
-        "numbers of real ones.",
-    )
+    @property
+    def readings(self) -> Sequence[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How the paper is read for this task."""
+        return readings_of(self.task, embedded=self.embedded)
 
     def parts(self) -> list[str]:
         """Return unconditioned samples, then every hole completed in every way."""
@@ -198,7 +186,9 @@ class Completion(Experiment):
 
     def report(self, found: Mapping[str, Found], place: Place) -> str:
         """Return tables of convergence, and write grids of pictures and traces."""
-        return reported(found, place.output)
+        # In the order of the parts, whichever was finished first.
+        names = dict.fromkeys([*self.parts(), *found])
+        return reported({name: found[name] for name in names if name in found}, place.output)
 
 
 # CelebA (5.2, D.2): a picture every 1,000 proposals, samples at temperatures .5 and 1.

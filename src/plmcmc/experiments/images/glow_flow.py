@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
 
 from plmcmc.data import DataError
 from plmcmc.experiments.kept import made_once
-from plmcmc.experiments.sources import embedded_photographs
+from plmcmc.experiments.sources import Pixels, embedded_photographs
 from plmcmc.experiments.study import Place
 from plmcmc.flows import ChannelsFirst, Dequantise, Glow, Preprocessed, Whiten, load, save
 from plmcmc.training import fit_flow
 
-# How each flow of docs/results/images.md was trained; its directory comes last.
+# How each flow of docs/results/images.md was trained: a file of the directory of data, and options.
 COMMANDS = {
-    "cifar": "plmcmc fit-flow DATA/cifar10/train.npy --steps 8 --width 256 --epochs 150 "
-    "--batch-size 512 --held-out 0.02 --patience 60 --mirror --precision bfloat16 --noise 0.0039 "
-    "--device cuda -o",
-    "faces": "plmcmc fit-flow DATA/faces64/celeba10k_64.zip --first 9500 --levels 4 --steps 8 "
-    "--width 144 --bits 5 --epochs 110 --batch-size 128 --held-out 0.02 --patience 60 --mirror "
-    "--noise 0.008 --precision bfloat16 --device cuda -o",
+    "cifar": (
+        "cifar10/train.npy",
+        "--steps 8 --width 256 --epochs 150 --batch-size 512 --held-out 0.02 --patience 60 "
+        "--mirror --noise 0.0039",
+    ),
+    "faces": (
+        "faces64",
+        "--first 9500 --levels 4 --steps 8 --width 144 --bits 5 --epochs 110 --batch-size 128 "
+        "--held-out 0.02 --patience 60 --mirror --noise 0.008",
+    ),
 }
+# Pictures that each is of (D.1, D.2): height, width, channels.
+SHAPES = {"cifar": (32, 32, 3), "faces": (64, 64, 3)}
 # Training images of that flow of faces: those after them are new to it.
 FACES_SEEN = 9500
 TINY, SIDE, LEVELS = "photographs", 4, 256
+SCALES, STEPS, WIDTH = 2, 2, 16
 PATCHES, EPOCHS = 128, 8
 
 
@@ -32,26 +42,77 @@ def trained_before(name: str, place: Place) -> Preprocessed:
     """Return the flow `"cifar"` or `"faces"`, from what experiments share or from the data.
 
     Raises:
-        DataError: with the command that trains it, if there is none, or if it is another kind.
+        DataError: with the command that trains it, if there is none, or if it is another kind or
+            of other pictures.
     """
     places = [place.shared / name]
     places += [] if place.data is None else [place.data / "flows" / name]
     for path in places:
         if path.exists():
-            place.note(path, f"flows/{name}")
             flow: Any = load(path)
-            if not _fits(flow):
-                raise DataError(f"{path}: expected a Glow of integers, as plmcmc fit-flow writes")
+            _check(flow, name, path, place)
+            place.note(path, f"flows/{name}")
             return flow.to(place.device).eval()
     raise DataError(
         f"expected a flow of images in {' or '.join(map(str, places))}; there is none. "
-        f"Train one first (DATA is the directory of data):\n{COMMANDS[name]} {places[0]}"
+        f"Train one first:\n{command(name, place)}"
     )
 
 
-def _fits(flow: Any) -> bool:
+def _check(flow: Any, name: str, path: Path, place: Place) -> None:
+    """Refuse a flow that is no Glow of integers, or of pictures of another size."""
     whole = isinstance(flow, Preprocessed) and isinstance(flow.flow, Glow)
-    return whole and isinstance(flow.chain[0], Dequantise)
+    if not whole or not isinstance(flow.chain[0], Dequantise):
+        raise DataError(f"{path}: expected a Glow of integers, as plmcmc fit-flow writes")
+    glow: Any = flow.flow
+    channels, *sides = glow.shape
+    if (*sides, channels) != SHAPES[name]:
+        raise DataError(
+            f"{path}: expected a flow of pictures of {in_words(SHAPES[name])}; got one of "
+            f"{in_words((*sides, channels))}. Move it away, and train one of such pictures:\n"
+            f"{command(name, place)}"
+        )
+
+
+def check_pictures(pictures: Pixels, name: str) -> None:
+    """Refuse pictures that the flow is not of.
+
+    Raises:
+        DataError: if they have another size.
+    """
+    if pictures.shape[1:] != SHAPES[name]:
+        raise DataError(
+            f"expected pictures of {in_words(SHAPES[name])}, as the flow `{name}` is of; got "
+            f"{in_words(pictures.shape[1:])}: bring the files to that size"
+        )
+
+
+def in_words(shape: Sequence[int]) -> str:
+    """Return a shape as people write it.
+
+    Example:
+        >>> in_words((32, 32, 3))
+        '32 x 32 x 3'
+    """
+    return " x ".join(map(str, shape))
+
+
+def command(name: str, place: Place) -> str:
+    """Return the command that trains a flow, where it is looked for first, on the run's device."""
+    source, options = COMMANDS[name]
+    data = Path("DATA" if place.data is None else place.data) / source
+    # Faces come as an archive, too.
+    data = next(iter(sorted(data.glob("*.zip"))), data)
+    words = "" if place.data else "\n(DATA is the directory of data, which --data names.)"
+    if place.data and not data.exists():
+        words += f"\n({data} is not there, either.)"
+    if place.device.startswith("cuda"):
+        options += " --precision bfloat16"
+    else:
+        words += "\n(Five minutes on an H200; without a GPU this takes very long.)"
+    options += "" if place.device == "cpu" else f" --device {place.device}"
+    output = quote(str(place.shared / name))
+    return f"plmcmc fit-flow {quote(str(data))} {options} -o {output}{words}"
 
 
 def tiny(place: Place) -> Preprocessed:
@@ -66,7 +127,7 @@ def tiny(place: Place) -> Preprocessed:
 
 def _fit() -> Preprocessed:
     centre = Whiten(torch.full((1,), 0.5), torch.ones(1))
-    glow = Glow((3, SIDE, SIDE), levels=2, steps=2, width=16, random_state=0)
+    glow = Glow((3, SIDE, SIDE), levels=SCALES, steps=STEPS, width=WIDTH, random_state=0)
     flow = Preprocessed([Dequantise(LEVELS), centre, ChannelsFirst()], glow)
     patches = embedded_photographs(PATCHES, SIDE)
     options: dict[str, Any] = {"held_out": 0.0, "weight_decay": 0.0, "noise": 1 / LEVELS}

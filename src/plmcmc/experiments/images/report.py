@@ -7,21 +7,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from plmcmc.experiments.axes import logarithmic
 from plmcmc.experiments.convergence import COLUMNS, convergence_cells
 from plmcmc.experiments.kept import write_figure
 from plmcmc.experiments.pictures import Bytes, strips_of, write_strips
 from plmcmc.experiments.study import Found, file_name
-from plmcmc.experiments.words import table
+from plmcmc.experiments.words import OURS, OURS_IN_SHORT, PL_MCMC, table
 
 # Samples across a sheet, and last draws of a way that are shown.
 ACROSS, DRAWN = 8, 3
 ERRORS = ("RMSE of a completion", "RMSE of the mean")
 Ways = Mapping[str, Found]
+Curve = NDArray[np.float64]
+# What each way is called where it is shown, in its order; each has its own colour.
+NAMES = {
+    "default": OURS,
+    "Algorithm 1": PL_MCMC,
+    "sampled starts": f"{PL_MCMC}, sampled starts",
+    "equal starts": f"{PL_MCMC}, equal starts",
+}
+COLOURS = {way: f"C{number}" for number, way in enumerate(NAMES)}
+UNITS = {"proposals": "proposals", "passes": "flow passes of the chain, warm-up included"}
 
 
 def reported(found: Mapping[str, Found], output: Path) -> str:
-    """Return the report of all parts that are there; write pictures to a directory."""
+    """Return the report of parts, in their order; write pictures to a directory."""
     groups: dict[str, dict[str, Found]] = {}
     for part, own in found.items():
         missing, way = part.split(", ")
@@ -64,8 +76,9 @@ def _completed(missing: str, ways: Ways, output: Path) -> str:
         path = output / f"{name}-{file_name(way)}-progress.png"
         unit = "proposals" if own.numbers["progress"][0] == "0" else "passes"
         images = own.arrays["progress"].swapaxes(0, 1)
-        write_strips(path, [("", strip) for strip in images], own.numbers["progress"])
-        text += f"{way}, by {unit}:\n\n![progression of {way}]({path.name})\n\n"
+        strips = [("", strip) for strip in images]
+        write_strips(path, strips, own.numbers["progress"], UNITS[unit])
+        text += f"{NAMES[way]}, by {unit}:\n\n![progression, {way}]({path.name})\n\n"
     path = _trace(ways, output / f"{name}-trace.png")
     return text + f"![log p by passes]({path.name})\n\n"
 
@@ -74,11 +87,11 @@ def _rows(ways: Ways) -> Iterator[tuple[str, list[str]]]:
     for way, own in ways.items():
         errors = [f"{own.numbers[name]:.4f}" for name in ERRORS]
         height = np.mean(own.numbers["log p, last states, by image"])
-        yield way, [*convergence_cells(own.numbers), *errors, f"{height:,.0f}"]
+        yield NAMES[way], [*convergence_cells(own.numbers), *errors, f"{height:,.0f}"]
 
 
 def _ahead(ways: Ways) -> Iterator[str]:
-    """Say how far the default's last states are above those of others after as many passes."""
+    """Say how far the default's states are above those of others, and after how many passes."""
     if "default" not in ways:
         return
     ours = ways["default"].arrays
@@ -86,13 +99,39 @@ def _ahead(ways: Ways) -> Iterator[str]:
         if way == "default":
             continue
         theirs = own.arrays
-        at = max(0, int((theirs["spent"] <= ours["spent"][-1]).sum()) - 1)
-        gap = ours["log p"][-1] - theirs["log p"][at]
+        one, other, even = meeting(ours["spent"], theirs["spent"])
+        gap = ours["log p"][one] - theirs["log p"][other]
+        counts = f"{ours['spent'][one]:,.0f} and {theirs['spent'][other]:,.0f}"
+        when = "after as many passes" if even else "where they end, not after as many passes"
         yield (
-            f"log p(y_M; x_O) after {theirs['spent'][at]:,.0f} passes, default minus {way}: "
-            f"{gap.min():+,.0f} to {gap.max():+,.0f}, above on {int((gap > 0).sum())} of "
-            f"{len(gap)} images."
+            f"log p(y_M; x_O) of the {OURS_IN_SHORT} minus that of {NAMES[way]}, {when} "
+            f"({counts}): {gap.min():+,.0f} to {gap.max():+,.0f}, above on "
+            f"{int((gap > 0).sum())} of {len(gap)} images."
         )
+
+
+def meeting(ours: Curve, theirs: Curve) -> tuple[int, int, bool]:
+    """Return a state of each chain to compare, and whether they are after as many passes.
+
+    The last state of ours that the other chain has as many passes for, and the first of its states
+    that had them. Where there is none, both chains' ends.
+
+    Args:
+        ours: passes at each of our states, rising.
+        theirs: at each of the other chain's.
+
+    Example:
+        >>> meeting(np.array([30, 40]), np.array([10, 20, 35, 45]))
+        (1, 3, True)
+        >>> meeting(np.array([30, 40]), np.array([10, 20, 35]))
+        (0, 2, True)
+        >>> meeting(np.array([30, 40]), np.array([10, 20]))
+        (1, 1, False)
+    """
+    one = int(np.searchsorted(ours, theirs[-1], side="right")) - 1
+    if one < 0:
+        return len(ours) - 1, len(theirs) - 1, False
+    return one, int(np.searchsorted(theirs, ours[one])), True
 
 
 def _strips(ways: Ways) -> Iterator[tuple[str, Bytes]]:
@@ -100,26 +139,37 @@ def _strips(ways: Ways) -> Iterator[tuple[str, Bytes]]:
     yield "truth", any_way["truth"]
     yield "seen", any_way["seen"]
     for way, own in ways.items():
+        # In two lines: what is drawn by whom, and what of it.
+        who, _, begun = NAMES[way].partition(", ")
+        name = f"{who}\n{begun}{': ' if begun else ''}"
         if own.numbers["progress"][0] == "0":
-            yield f"{way}: start", own.arrays["progress"][0]
+            yield f"{name}start", own.arrays["progress"][0]
         for number, last in enumerate(own.arrays["last"][:DRAWN], 1):
             several = len(own.arrays["last"]) > 1
-            yield f"{way}: chain {number}, end" if several else f"{way}: end", last
-        yield f"{way}: mean", own.arrays["mean"]
+            yield f"{name}chain {number}, end" if several else f"{name}end", last
+        yield f"{name}mean", own.arrays["mean"]
 
 
 def _trace(ways: Ways, path: Path) -> Path:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4), layout="constrained")
+    figure = Figure(figsize=(7, 4.6), layout="constrained")
     axes: Any = figure.subplots()
-    for number, (way, own) in enumerate(ways.items()):
+    for way, own in ways.items():
         lines = axes.plot(
-            own.arrays["spent"], own.arrays["log p"], color=f"C{number}", alpha=0.6, lw=0.9
+            own.arrays["spent"], own.arrays["log p"], color=COLOURS[way], alpha=0.6, lw=0.9
         )
-        lines[0].set_label(way)
-    axes.set(xlabel="flow passes of a chain, warm-up included", xscale="log")
+        lines[0].set_label(NAMES[way])
+    axes.set(xlabel="flow passes of a chain, warm-up included")
     axes.set(ylabel="log p(y_M; x_O), mean of chains")
-    axes.legend(title="a line is an image", fontsize=8, title_fontsize=8)
+    logarithmic(axes.xaxis)
+    # Beside the lines, not upon them.
+    figure.legend(
+        loc="outside lower center",
+        ncols=2,
+        title="a line is an image",
+        fontsize=8,
+        title_fontsize=8,
+    )
     write_figure(path, figure, dpi=120)
     return path

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from plmcmc.chains import FromObserved, Start, Unconditional
-from plmcmc.experiments.images.glow_flow import FACES_SEEN, SIDE
+from plmcmc.experiments.images.glow_flow import FACES_SEEN, SIDE, check_pictures
 from plmcmc.experiments.sources import Pixels, cifar, embedded_photographs, faces
 from plmcmc.experiments.study import Place
 from plmcmc.flows import full_precision, sample
@@ -32,8 +32,13 @@ class Task(NamedTuple):
     start: Start
 
     def images(self, count: int, levels: int, place: Place) -> Pixels:
-        """Return real images that the flow was not trained on, as so many integers."""
+        """Return real images that the flow was not trained on, as so many integers.
+
+        Raises:
+            DataError: if they have not the flow's size.
+        """
         new = cifar(place, count) if self.flow == "cifar" else faces(place, FACES_SEEN, count)
+        check_pictures(new, self.flow)
         return new // (256 // levels)
 
 

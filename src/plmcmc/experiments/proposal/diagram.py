@@ -89,7 +89,7 @@ class Proposal(Experiment):
     def run(self, part: str, place: Place) -> Found:
         """Train the flow, propose once, and take the proposal apart."""
         del part
-        flow = self._trained(place)
+        flow, epochs = self._trained(place)
         target = ProjectedLatentTarget(flow, self._seen(flow), NormalAuxiliary(self.auxiliary))
         kernel = Metropolis(target, Perturb(self.perturb))
         streams = Streams.of_rows(self.drawn, "proposal", 1, device=place.device)
@@ -104,17 +104,19 @@ class Proposal(Experiment):
             "log ratio": log_ratio,
             "accept probability": float(np.exp(min(0.0, log_ratio))),
             "x_O": self.height,
+            "epochs": epochs,
             "current": now._asdict(),
             "proposed": new._asdict(),
         }
         return Found(numbers, pictures)
 
-    def _trained(self, place: Place) -> Any:
+    def _trained(self, place: Place) -> tuple[Any, int]:
+        """Return the flow, and for how many epochs it was trained."""
         flow = RealNVP(2, couplings=self.couplings, width=self.width, random_state=self.seed).to(
             place.device
         )
         data = two_moons(self.rows, self.noise, self.seed)
-        fit_flow(
+        fitted = fit_flow(
             flow,
             data.astype(np.float32),
             epochs=self.epochs,
@@ -123,7 +125,7 @@ class Proposal(Experiment):
             progress=place.progress,
         )
         # The ratio is of differences: float64 tells them to the last digits shown.
-        return flow.double().eval()
+        return flow.double().eval(), len(fitted.train)
 
     def _seen(self, flow: Any) -> Incomplete:
         where = home(flow)
@@ -152,14 +154,24 @@ class Proposal(Experiment):
         own = found[self.parts()[0]]
         now, new = (Stop(**own.numbers[name]) for name in ("current", "proposed"))
         path = place.output / "proposal.png"
-        draw_proposal(path, own)
+        trained = self._told(own)
+        draw_proposal(path, own, trained)
         rows = [(name, [_signed(value) for value in _values(now, new, name)]) for name in TERMS]
         log_ratio = own.numbers["log ratio"]
         rows.append(("log ratio", ["", "", _signed(log_ratio)]))
         text = table("", ["current", "proposed", "difference"], rows)
         chance = own.numbers["accept probability"]
         text += "\nThe perturbation is symmetric and owes nothing: accepted with probability "
-        return text + f"{chance:.3f}.\n\n![One proposal]({path.name})\n"
+        return text + f"{chance:.3f}.\n\nThe flow: {trained}.\n\n![One proposal]({path.name})\n"
+
+    def _told(self, own: Found) -> str:
+        """Return what the flow is, and for how long it was trained."""
+        # Numbers of before say not when training stopped.
+        epochs = own.numbers.get("epochs", f"at most {self.epochs}")
+        return (
+            f"a RealNVP of {self.couplings} couplings, trained for {epochs} epochs on "
+            f"{self.rows:,} points of two moons"
+        )
 
 
 def taken_apart(target: ProjectedLatentTarget, latent: Tensor) -> Stop:
@@ -195,6 +207,7 @@ def _signed(value: float) -> str:
 
 
 def at(name: str, scale: str) -> Proposal:
-    """Return the diagram at a scale; only the smoke test's flow is trained less."""
+    """Return the diagram at a scale; only the smoke test's flow is smaller, and trained less."""
     del name
-    return Proposal(rows=400, width=16, epochs=10) if scale == "smoke" else Proposal()
+    # Some seconds: with less of it, two moons are one blob.
+    return Proposal(couplings=6, width=32, epochs=100) if scale == "smoke" else Proposal()

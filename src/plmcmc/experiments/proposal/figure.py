@@ -18,10 +18,15 @@ Place = Mapping[str, Any]
 CIRCLES = tuple(float(np.sqrt(-2 * np.log(1 - mass))) for mass in (0.1, 0.5, 0.9, 0.99))
 
 
-def draw_proposal(path: Path, found: Found) -> None:
+def draw_proposal(path: Path, found: Found, trained: str) -> None:
     """Draw where the proposal goes: on the left as latents, on the right as data.
 
     The green line is the same in both: all that agrees with the observed value.
+
+    Args:
+        path: where to write it.
+        found: what is drawn.
+        trained: what the flow is.
     """
     from matplotlib.figure import Figure
 
@@ -36,7 +41,8 @@ def draw_proposal(path: Path, found: Found) -> None:
     chance = found.numbers["accept probability"]
     figure.suptitle(
         f"One PL-MCMC proposal: log ratio {found.numbers['log ratio']:+.2f}, "
-        f"accepted with probability {chance:.2f}"
+        f"accepted with probability {chance:.2f}\n"
+        f"f: {trained}"
     )
     write_figure(path, figure, dpi=130)
 
