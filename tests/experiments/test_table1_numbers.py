@@ -191,8 +191,8 @@ def test_rows_of_the_report_are_what_they_are_called(place):
         "| PL-MCMC, single, the paper's | 0.152(3) |",
         "| PL-MCMC, average | 0.21(1) |",
         "| PL-MCMC, average, the paper's | 0.137(2) |",
-        "| plmcmc, single | 0.26(1) |",
-        "| plmcmc, average | 0.16(1) |",
+        "| ours (plmcmc), single | 0.26(1) |",
+        "| ours (plmcmc), average | 0.16(1) |",
         "| MisGAN | 0.17(1) |",
         "| MisGAN, the paper's | 0.159(2) |",
     ]
@@ -204,8 +204,8 @@ def test_rows_of_the_report_are_what_they_are_called(place):
         "| PL-MCMC, single, the paper's | 1.4(2) |",
         "| PL-MCMC, average | 41(1) |",
         "| PL-MCMC, average, the paper's | 1.7(2) |",
-        "| plmcmc, single | 11(1) |",
-        "| plmcmc, average | 21(1) |",
+        "| ours (plmcmc), single | 11(1) |",
+        "| ours (plmcmc), average | 21(1) |",
         "| MisGAN | 6(1) |",
         "| MisGAN, the paper's | 0.6(1) |",
     ]

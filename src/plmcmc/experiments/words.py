@@ -66,6 +66,16 @@ def table(corner: str, columns: Sequence[str], rows: Iterable[tuple[str, Sequenc
     return "\n".join(lines) + "\n"
 
 
+def in_tables(row: str) -> str:
+    """Return what a row of a table is called: two names that differ by capitals are one too many.
+
+    Example:
+        >>> in_tables("plmcmc, single"), in_tables("PL-MCMC, single")
+        ('ours (plmcmc), single', 'PL-MCMC, single')
+    """
+    return row.replace("plmcmc", "ours (plmcmc)")
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """Return the first few of some names, and how many more there are.
 

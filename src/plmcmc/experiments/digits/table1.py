@@ -17,7 +17,7 @@ from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import GEOMETRY, MECHANISMS, mechanism_of
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
-from plmcmc.experiments.words import table, with_error
+from plmcmc.experiments.words import in_tables, table, with_error
 
 # The cells that bars are set for come first.
 CELLS = tuple(f"{kind} {rate}" for rate in (0.6, 0.3, 0.9) for kind in MECHANISMS)
@@ -185,9 +185,12 @@ class Table1(Experiment):
             rows = self._rows(found, there, score, place_in_line)
             text += f"## {score}\n\nMean with its standard error: {self._over(found)}.\n\n"
             text += table("", there, rows) + "\n"
-        rows = [(m, self._told(found, there, m, "seconds in all", ".0f")) for m in self.methods]
+        rows = [
+            (in_tables(method), self._told(found, there, method, "seconds in all", ".0f"))
+            for method in self.methods
+        ]
         text += "## Seconds of a training and its tests\n\n" + table("", there, rows)
-        rows = [(name, self._told(found, there, *own)) for name, own in TOLD.items()]
+        rows = [(in_tables(name), self._told(found, there, *own)) for name, own in TOLD.items()]
         if any(any(cells) for _, cells in rows):
             text += "\n## What else is known\n\n" + table("", there, rows)
         return text + _judges(found)
@@ -198,7 +201,8 @@ class Table1(Experiment):
         for row in ROWS:
             method, _, kind = row.partition(", ")
             name = f"{score}, {kind}" if kind else score
-            yield row, [with_error(self._values(found, cell, method, name)) for cell in cells]
+            values = [self._values(found, cell, method, name) for cell in cells]
+            yield in_tables(row), [with_error(own) for own in values]
             if row in PRINTED:
                 at = first + PRINTED.index(row)
                 printed = [PAPER[cell][at] if cell in PAPER else "" for cell in cells]
