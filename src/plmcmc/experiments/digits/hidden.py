@@ -8,21 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.data import Mechanism
+from plmcmc.experiments.digits.missing import GEOMETRY
 from plmcmc.experiments.pictures import as_bytes, covered
 from plmcmc.experiments.sources import Digits
 from plmcmc.statistics import reconstruction_rmse
 
 Rows = NDArray[np.floating]
-# How the paper's words for what is hidden are read (D.3, E.1), by its names.
-MASKS = {
-    "P.M.": "How P.M.'s 'randomly located contiguous rectangular blocks' (D.3, E.1) are drawn is "
-    "not said: rectangles with sides uniform up to half of the image's, which may overhang its "
-    "border, are added until round(rate * pixels) are hidden; the last one is cut to that.",
-    "S.O.": "S.O.'s 'randomly located contiguous square' (D.3, E.1) has a fixed side, "
-    "round(sqrt((1 - rate) * pixels)), and lies uniformly within the image.",
-}
 # Digits that pictures show.
 SHOWN = 10
+
+
+def masks_of(*kinds: str) -> tuple[str, ...]:
+    """Return how the paper is read where it tells of some kinds of masks, such as `"P.M."`."""
+    return tuple(f"Masks (D.3, E.1): {own}" for own in GEOMETRY if own.startswith(kinds))
 
 
 class HiddenDigits(NamedTuple):

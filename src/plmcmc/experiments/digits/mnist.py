@@ -16,7 +16,7 @@ from plmcmc.chains import Unconditional
 from plmcmc.experiments.algorithm1 import progression
 from plmcmc.experiments.convergence import COLUMNS, convergence_cells, convergence_of, spent
 from plmcmc.experiments.digits.complete_flow import FlowOfDigits
-from plmcmc.experiments.digits.hidden import MASKS, HiddenDigits, Rows
+from plmcmc.experiments.digits.hidden import HiddenDigits, Rows, masks_of
 from plmcmc.experiments.digits.masked import FLOW_READINGS, masked_digit
 from plmcmc.experiments.digits.missing import mechanism_of
 from plmcmc.experiments.pictures import as_bytes, strips_of, write_strips
@@ -95,7 +95,7 @@ class Mnist(Experiment):
         "sigma_a is in whitened units (D.3), as in training.",
         "Which digits, and how many, is not said (5.3, D.3): the first of the test set, 100 at "
         "full scale; ten are shown.",
-        *MASKS.values(),
+        *masks_of("S.O.", "P.M."),
         "Completions are clamped to the range of each pixel in the training set, as in E.1.",
         "RMSE is the mean over digits of each digit's own over its missing pixels (E.1), pixels in "
         "[0, 1]; that of a completion is the mean over chains. The paper has none for this task.",
@@ -109,6 +109,11 @@ class Mnist(Experiment):
     def parts(self) -> list[str]:
         """Return the samples, and every kind of missingness completed in both ways."""
         return [SAMPLES, *(f"{cell}, {way}" for cell in self.cells for way in (PAPER, DEFAULT))]
+
+    def settings_of(self, part: str) -> dict[str, Any]:
+        """Return what is hidden, where squares of two sides once were: those are run again."""
+        cell = part.split(", ")[0]
+        return {"masks": repr(mechanism_of(cell))} if cell.startswith("S.O.") else {}
 
     def run(self, part: str, place: Place) -> Found:
         """Draw samples, or complete all digits in one way."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from plmcmc.experiments.digits.hidden import MASKS
+from plmcmc.experiments.digits.hidden import masks_of
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits, Seen, Trained
 from plmcmc.experiments.digits.masked import LEVELS
 from plmcmc.experiments.digits.missing import mechanism_of
@@ -51,7 +51,7 @@ class TrainingProgress(Experiment):
         "Chains of an E-step start at samples of the flow, observed pixels not put in, and make "
         "2,000 proposals: E.1 says neither of training.",
         LEVELS,
-        MASKS["P.M."],
+        *masks_of("P.M."),
         "Pixels that never vary where they are seen cannot be divided by their deviation (E.1): "
         "they are only centred, by a scale of 1.",
         "At full scale networks compute in bfloat16 (NICE comes back exactly from it), in E-steps, "

@@ -8,7 +8,7 @@ THEIRS = "The paper's flows are others' (K = 32, L = 3, 512 channels; D.1, D.2)"
 TRAINED = f"{THEIRS}; this one was trained here by `plmcmc fit-flow`, and is smaller "
 TRAINED += "(docs/results/images.md)."
 TINY = (
-    f"{THEIRS}. At this scale a tiny one is asked (K = {STEPS}, L = {SCALES}, {WIDTH} channels), "
+    f"{THEIRS}. At scale smoke a tiny one is asked (K = {STEPS}, L = {SCALES}, {WIDTH} channels), "
     f"trained here for {EPOCHS} epochs on {PATCHES} patches of {SIDE} x {SIDE} pixels of "
     f"scikit-learn's two photographs; other patches of them are completed. That shows that all "
     f"runs, and nothing of the paper's images."
