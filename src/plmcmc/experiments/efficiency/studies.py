@@ -237,7 +237,7 @@ def at(name: str, scale: str) -> Efficiency:
     if scale == "full":
         return study
     if scale == "laptop":
-        return replace(study, converged=Converged(20, 200), replications=3)
+        return replace(study, converged=Converged(20, 200))
     return replace(
         study,
         converged=Converged(4, 6, warmup=4),
