@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,28 +23,41 @@ import time
 from hashlib import sha256
 from pathlib import Path
 
-LINES, ARRAYS, SHARED = "numbers.jsonl", "arrays", "shared"
+from plmcmc.disk import locked
+from plmcmc.experiments import experiment_of
+from plmcmc.experiments.ledger import LINES, Ledger
+from plmcmc.experiments.reproduce import SHARED
 
 
-def main() -> None:
+def main() -> int:
+    """Run all processes to their end or for so long; return how many failed."""
     arguments = _arguments()
     shared = arguments.output / SHARED
     shared.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
     running = {work: _started(work, arguments) for work in arguments.works}
-    while any(own.poll() is None for own in running.values()):
-        if time.monotonic() - began > arguments.seconds:
-            for own in running.values():
-                if own.poll() is None:
-                    # With what it has started.
-                    os.killpg(own.pid, signal.SIGTERM)
-            break
-        time.sleep(1)
+    try:
+        _wait([*running.values()], arguments.seconds)
+    finally:
+        # Whatever ends this ends them, too: they would hold on to their directories.
+        stopped = [work for work, own in running.items() if own.poll() is None]
+        for work in stopped:
+            os.killpg(running[work].pid, signal.SIGTERM)
+    failed = 0
     for work, own in running.items():
-        said = "done" if own.wait() == 0 else f"stopped or failed ({own.returncode})"
+        code = own.wait()
+        said = "stopped" if work in stopped else f"failed ({code})" if code else "done"
+        failed += said.startswith("failed")
         print(f"{work}: {said}; {_last_line(_home(work, arguments) / 'log')}")
     for name in sorted({name for work in arguments.works for name, _ in _steps(work)}):
         _merge(name, arguments)
+    return failed
+
+
+def _wait(running: list[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Wait until all have ended, or for so long."""
+    began = time.monotonic()
+    while any(own.poll() is None for own in running) and time.monotonic() - began < seconds:
+        time.sleep(1)
 
 
 def _started(work: str, arguments: argparse.Namespace) -> subprocess.Popen[bytes]:
@@ -57,7 +69,7 @@ def _started(work: str, arguments: argparse.Namespace) -> subprocess.Popen[bytes
     commands = [_command(name, only, home, arguments) for name, only in _steps(work)]
     # One after the other, in a process of its own.
     code = "import subprocess, sys, json\nfor c in json.loads(sys.argv[1]):\n"
-    code += "    subprocess.run(c, check=True)"
+    code += "    if failed := subprocess.run(c).returncode: sys.exit(failed)"
     with (home / "log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-c", code, json.dumps(commands)],
@@ -86,29 +98,18 @@ def _home(work: str, arguments: argparse.Namespace) -> Path:
 
 
 def _merge(name: str, arguments: argparse.Namespace) -> None:
-    """Take over lines and arrays of parts that are not there yet, and report."""
-    kind = f"{name}-{arguments.scale}"
+    """Take over parts that are not there yet, and report."""
+    kind, experiment = f"{name}-{arguments.scale}", experiment_of(name, arguments.scale)
     whole = arguments.output / kind
-    (whole / ARRAYS).mkdir(parents=True, exist_ok=True)
-    lines = _lines(whole / LINES)
-    for own in sorted((arguments.output / "processes").glob(f"*/{kind}")):
-        for array in (own / ARRAYS).glob("*.npz"):
-            shutil.copy2(array, whole / ARRAYS / array.name)
-        # In order, settings first; of a part that is there twice the last line counts.
-        lines |= {line: None for line in _lines(own / LINES) if line not in lines}
-    parts = {json.loads(line).get("part") for line in lines} - {None}
-    if parts:
-        (whole / LINES).write_text("".join(f"{line}\n" for line in lines))
+    whole.mkdir(parents=True, exist_ok=True)
+    with locked(whole / LINES):
+        ledger = Ledger(whole, experiment.settings(), experiment.settings_of)
+        for own in sorted((arguments.output / "processes").glob(f"*/{kind}/{LINES}")):
+            ledger.take(own.parent)
+    if ledger:
         command = _command(name, "", arguments.output, arguments)
-        subprocess.run([*command, "--report-only"], check=True)
-    print(f"{kind}: {len(parts)} parts")
-
-
-def _lines(path: Path) -> dict[str, None]:
-    """Return whole lines, in their order."""
-    content = path.read_text() if path.exists() else ""
-    # Whoever was stopped while writing the last one will write it again.
-    return dict.fromkeys(content[: content.rfind("\n") + 1].splitlines())
+        subprocess.run([*command, "--report-only"], check=True, stdout=subprocess.DEVNULL)
+    print(f"{kind}: {len(ledger)} parts")
 
 
 def _last_line(path: Path) -> str:
@@ -128,4 +129,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(min(main(), 1))

@@ -190,14 +190,79 @@ def test_sources_of_one_name_in_two_folders(tmp_path):
     for source in (first, second):
         source.parent.mkdir()
         source.write_text(str(source))
-    place = Place(tmp_path / "out", tmp_path / "shared", tmp_path, note=kept(tmp_path).check_source)
+    ledger = kept(tmp_path)
+    place = Place(tmp_path / "out", tmp_path / "shared", tmp_path, note=ledger.check_source)
     assert (place.find("a/x.csv"), place.find("b/x.csv")) == (first, second)
-    kept(tmp_path).add("first", Found({"NMSE": 0.5}))
+    ledger.add("first", Found({"NMSE": 0.5}))
     again = Place(tmp_path / "out", tmp_path / "shared", tmp_path, note=kept(tmp_path).check_source)
     assert (again.find("a/x.csv"), again.find("b/x.csv")) == (first, second)
     second.write_text("other")
     with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
         Place(tmp_path, tmp_path, tmp_path, note=kept(tmp_path).check_source).find("b/x.csv")
+
+
+def test_what_was_made_of_one_source_is_not_gone_on_with_by_another(tmp_path):
+    source, place = tmp_path / "x.csv", tmp_path / "out"
+
+    def ledger(epochs):
+        return Ledger(place, SETTINGS, lambda part: {"epochs": epochs})
+
+    for epochs, content in ((1, "one"), (2, "two")):
+        source.write_text(content)
+        own = ledger(epochs)
+        own.check_source(source, "own")
+        own.add(f"part {epochs}", Found({"NMSE": 0.5}))
+    assert list(ledger(1)) == ["part 1"]
+    with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
+        ledger(1).check_source(source, "own")
+    ledger(2).check_source(source, "own")
+
+
+def test_sources_in_lines_of_their_own_are_those_of_parts_that_name_none(tmp_path):
+    source, place = tmp_path / "x.csv", tmp_path / "out"
+    source.write_text("one")
+    ledger = kept(place)
+    ledger.check_source(source, "own")
+    ledger.add("first", Found({"NMSE": 0.5}))
+    path = place / LINES
+    head, line = map(json.loads, path.read_text().splitlines())
+    old = [head, {"source": "own", "hash": line.pop("sources")["own"]}, line]
+    path.write_text("".join(json.dumps(own) + "\n" for own in old))
+    kept(place).check_source(source, "own")
+    source.write_text("two")
+    with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
+        kept(place).check_source(source, "own")
+
+
+def made_of(content, place, part, arrays=None):
+    """Keep a part in a ledger, made of a source of its own."""
+    place.mkdir(exist_ok=True)
+    source = place / "x.csv"
+    source.write_text(content)
+    ledger = kept(place)
+    ledger.check_source(source, "own")
+    ledger.add(part, Found({"NMSE": len(part)}, arrays or {}))
+
+
+def test_parts_of_another_directory_are_taken_over(tmp_path):
+    curve = np.linspace(0, 1, 50)
+    made_of("one", tmp_path / "a", "first")
+    made_of("one", tmp_path / "b", "first")
+    made_of("one", tmp_path / "b", "second", {"curve": curve})
+    ledger = kept(tmp_path / "a")
+    ledger.take(tmp_path / "b")
+    for own in (ledger, kept(tmp_path / "a")):
+        assert list(own) == ["first", "second"]
+        np.testing.assert_array_equal(own["second"].arrays["curve"], curve)
+    assert len((tmp_path / "a" / LINES).read_text().splitlines()) == 3
+
+
+def test_parts_of_other_data_are_not_taken_over(tmp_path):
+    made_of("one", tmp_path / "a", "first")
+    made_of("two", tmp_path / "b", "second")
+    with pytest.raises(LedgerError, match="second was made of another own than other parts there"):
+        kept(tmp_path / "a").take(tmp_path / "b")
+    assert list(kept(tmp_path / "a")) == ["first"]
 
 
 def test_a_directory_is_all_that_is_in_it(tmp_path):

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from plmcmc.data import DataError
-from plmcmc.disk import check_directory, failing_in_words, hash_of
+from plmcmc.disk import check_directory, failing_in_words, hash_of, write
 from plmcmc.experiments.kept import read_arrays, write_arrays
 from plmcmc.experiments.study import Found
 
 LINES, ARRAYS = "numbers.jsonl", "arrays"
 # What lines have. Those of earlier versions know neither a hash of their arrays nor how they were
-# made.
+# made, and what they were made of is in lines of its own.
 FIRST, SOURCE = {"settings": dict}, {"source": str, "hash": str}
-PART, MORE = {"part": str, "numbers": dict}, {"settings": dict, "arrays": str, "made": dict}
-
-
+PART = {"part": str, "numbers": dict}
+MORE = {"settings": dict, "sources": dict, "arrays": str, "made": dict}
 # Letters of a hash that are kept.
 HASH = 16
 
@@ -52,15 +51,17 @@ class Ledger(Mapping[str, Found]):
         # A line for every part that is done, and the parts whose arrays are lost or damaged.
         self._done: dict[str, dict[str, Any]] = {}
         self.lost: list[str] = []
-        # Files that parts were made of, by name, and which of them were looked at in this process.
+        # Hashes of files by name: those that parts were made of, and those read in this process.
         self._sources: dict[str, str] = {}
+        self._noted: dict[str, str] = {}
         self._checked: set[Path] = set()
         check_directory(directory)
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / LINES
-        wanted = as_json(settings)
-        if not self._path.exists() or not self._read(wanted):
-            self._append({"settings": wanted})
+        self._settings = as_json(settings)
+        self._noted_before: dict[str, str] = {}
+        if not self._path.exists() or not self._read(self._settings):
+            self._append({"settings": self._settings})
 
     def _read(self, wanted: dict[str, Any]) -> bool:
         """Read all lines; return whether there were any."""
@@ -86,8 +87,20 @@ class Ledger(Mapping[str, Found]):
                     self._done[part] = line
                 else:
                     self.lost.append(part)
-        self._sources = {line["source"]: line["hash"] for line in lines[1:] if "source" in line}
+        self._noted_before = {own["source"]: own["hash"] for own in lines[1:] if "source" in own}
+        for part, line in self._done.items():
+            self._made_of(part, line)
         return True
+
+    def _made_of(self, part: str, line: dict[str, Any]) -> None:
+        """Take over what a part was made of; refuse what is not as it was for the others."""
+        for name, own in line.get("sources", self._noted_before).items():
+            if self._sources.setdefault(name, own) != own:
+                raise LedgerError(
+                    f"{self._path}: {part} was made of another {name} than other parts there "
+                    f"(data: {self._sources[name]} and {own}): choose another output, or remove "
+                    f"the lines of one of them; those parts are then run again"
+                )
 
     def _whole(self, part: str, noted: str | None) -> bool:
         """Return whether a part's arrays are those that its line was written with."""
@@ -130,15 +143,13 @@ class Ledger(Mapping[str, Found]):
         if path in self._checked:
             return
         now = _hash_of(path)
-        if self._sources.get(name, now) != now and self._done:
+        if self._sources.get(name, now) != now:
             raise LedgerError(
                 f"{path} is not what the parts that are done were made of (data: "
                 f"{self._sources[name]} there, {now} now): choose another output, or remove "
                 f"{self.directory}"
             )
-        if self._sources.get(name) != now:
-            self._append({"source": name, "hash": now})
-        self._sources[name] = now
+        self._noted[name] = now
         self._checked.add(path)
 
     def add(self, part: str, found: Found) -> None:
@@ -146,6 +157,8 @@ class Ledger(Mapping[str, Found]):
         line: dict[str, Any] = {"part": part}
         if own := self._settings_of(part):
             line["settings"] = own
+        if self._noted:
+            line["sources"] = dict(self._noted)
         line["numbers"] = as_json(found.numbers)
         if found.arrays:
             path = self._arrays(part)
@@ -154,7 +167,26 @@ class Ledger(Mapping[str, Found]):
             line["arrays"] = hash_of(path)[:HASH]
         if made := self._made():
             line["made"] = dict(made)
+        self._keep(part, line)
+
+    def take(self, directory: Path) -> None:
+        """Take over parts that are done in another directory and not yet here, arrays first."""
+        other = Ledger(directory, self._settings, self._settings_of)
+        for part, line in other._done.items():
+            if part in self:
+                continue
+            before = {"sources": other._noted_before} if other._noted_before else {}
+            line = {"part": part} | before | line
+            self._made_of(part, line)
+            arrays = self._arrays(part)
+            if other._arrays(part).exists():
+                arrays.parent.mkdir(exist_ok=True)
+                write(arrays, other._arrays(part).read_bytes())
+            self._keep(part, line)
+
+    def _keep(self, part: str, line: dict[str, Any]) -> None:
         self._append(line)
+        self._sources |= line.get("sources", {})
         self._done[part] = line
 
     def _append(self, line: dict[str, Any]) -> None:
