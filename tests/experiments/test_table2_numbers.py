@@ -8,7 +8,7 @@ import torch
 from scipy.stats import norm
 
 from plmcmc.chains import Unconditional
-from plmcmc.experiments import algorithm1
+from plmcmc.experiments import algorithm1, experiment_of
 from plmcmc.experiments.algorithm1 import last_completions
 from plmcmc.experiments.study import Found, Place
 from plmcmc.experiments.tables import fillers
@@ -73,7 +73,8 @@ def test_the_paper_s_chains_are_clamped_and_averaged(name, place, monkeypatch):
         def __init__(self, schedule):
             asked["schedule"] = schedule
 
-        def fit(self, flow, rows, **_):
+        def fit(self, flow, rows, *, checkpoint, **_):
+            asked["checkpoint"] = checkpoint
             return SimpleNamespace(flow=flow, acceptance=[0.1, 0.3])
 
     def caught(flow, rows, method, start, where, **options):
@@ -82,7 +83,9 @@ def test_the_paper_s_chains_are_clamped_and_averaged(name, place, monkeypatch):
 
     monkeypatch.setattr(fillers, "MonteCarloEM", Trained)
     monkeypatch.setattr(fillers, "last_completions", caught)
-    filled = TableFiller(TableBudget(), place)._plmcmc(name, holed, 3)
+    own = place.checkpoint("a part")
+    filled = TableFiller(TableBudget(), place, own)._plmcmc(name, holed, 3)
+    assert asked["checkpoint"] == own
     # E.2, under testing: sigma_p .01, sigma_r 1, sigma_a 1e-3; 2,000 proposals, 25 chains.
     method = asked["method"]
     assert (method.perturb, method.resample, method.auxiliary.scale) == (0.01, 1.0, 1e-3)
@@ -145,3 +148,18 @@ def test_both_means_stand_beside_the_paper_s(place):
     assert "| PL-MCMC, single | 3.5(5) |" in entries
     assert "| PL-MCMC, average | 0.65(5) | 0.800 [1] |" in entries
     assert SETS == ("banknote", "breast", "concrete", "red-wine", "white-wine", "yeast")
+
+
+@pytest.mark.parametrize("method", ["PL-MCMC", "plmcmc"])
+def test_training_goes_on_where_it_was_stopped(method, place, monkeypatch):
+    experiment, part = experiment_of("table2", "smoke"), f"wine, mask 0, {method}"
+    place.output.mkdir(exist_ok=True)
+    whole = experiment.run(part, place).numbers
+    assert place.checkpoint(part).exists()
+    # What is there is gone on from: nothing is learned again.
+    monkeypatch.setattr("plmcmc.training.completed.maximise", None)
+    monkeypatch.setattr("plmcmc.training.tabular.TableEM.step", None)
+    again = experiment.run(part, place).numbers
+    # How long both took together nobody knows.
+    assert whole.pop("seconds") >= 0
+    assert whole == again

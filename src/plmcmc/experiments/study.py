@@ -56,6 +56,10 @@ class Place:
         """Return where a part may save itself on its way; it goes once its numbers are kept."""
         return self.output / f"{file_name(part)}.checkpoint"
 
+    def begins(self, part: str) -> bool:
+        """Return whether a part begins anew: one that goes on cannot tell how long it took."""
+        return not self.checkpoint(part).exists()
+
     def find(self, *names: str) -> Path:
         """Return the first of some files that is there, relative to the directory of data.
 

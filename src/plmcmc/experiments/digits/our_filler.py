@@ -97,7 +97,8 @@ class Ours(Filler):
             convergence_of(draws)["share at R-hat 1.1 or less"]
         )
         self.told.setdefault("90% intervals hold", []).append(_held(draws.values, rows, seen))
-        self.told.setdefault("nats of whole test digits", self._nats(rows))
+        if "nats of whole test digits" not in self.told:
+            self.told["nats of whole test digits"] = self._nats(rows)
         last = np.clip(draws.values[:, -1], *self.range)
         average = np.clip(draws.mean(), *self.range)
         for values in last:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -72,10 +73,12 @@ class TableFiller:
     Attributes:
         budget: how much work goes into it.
         place: where to work.
+        checkpoint: where training saves itself on its way, and goes on from.
     """
 
     budget: TableBudget
     place: Place
+    checkpoint: Path | None = None
 
     def __call__(self, method: str, name: str, holed: Table, seed: int) -> Filled:
         """Return one of the paper's tables, or another, filled by a method."""
@@ -102,7 +105,11 @@ class TableFiller:
         rows = double(holed) if preset.doubled else holed
         flow = preset.flow(seed).to(self.place.device)
         fitted = MonteCarloEM(preset.schedule).fit(
-            flow, rows, random_state=seed, progress=self.place.progress
+            flow,
+            rows,
+            random_state=seed,
+            progress=self.place.progress,
+            checkpoint=self.checkpoint,
         )
         draws = last_completions(
             fitted.flow,
@@ -136,8 +143,13 @@ class TableFiller:
         return replace(preset, schedule=schedule, draws=self.budget.chains or preset.draws)
 
     def _ours(self, holed: Table, seed: int) -> Filled:
-        where = {"device": self.place.device, "progress": self.place.progress}
-        imputer = FlowImputer(self.budget.effort, random_state=seed, **where).fit(holed)
+        imputer = FlowImputer(
+            self.budget.effort,
+            random_state=seed,
+            device=self.place.device,
+            progress=self.place.progress,
+            checkpoint=self.checkpoint,
+        ).fit(holed)
         filled = imputer.transform(holed)
         seen = imputer.convergence_
         told = {"share at R-hat under 1.1": float(seen.share)} if seen.checked else {}
