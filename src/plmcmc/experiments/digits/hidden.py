@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.data import Mechanism
-from plmcmc.experiments.digits.missing import GEOMETRY
 from plmcmc.experiments.pictures import as_bytes, covered
 from plmcmc.experiments.sources import Digits
 from plmcmc.statistics import reconstruction_rmse
@@ -16,11 +15,6 @@ from plmcmc.statistics import reconstruction_rmse
 Rows = NDArray[np.floating]
 # Digits that pictures show.
 SHOWN = 10
-
-
-def masks_of(*kinds: str) -> tuple[str, ...]:
-    """Return how the paper is read where it tells of some kinds of masks, such as `"P.M."`."""
-    return tuple(f"Masks (D.3, E.1): {own}" for own in GEOMETRY if own.startswith(kinds))
 
 
 class HiddenDigits(NamedTuple):

@@ -16,18 +16,6 @@ from plmcmc.experiments.study import Place
 from plmcmc.experiments.whitened import whitening_of
 
 Numbers = NDArray[np.float64]
-# How the paper is read where it tells of the flow, for all that ask it.
-LEVELS = (
-    "'K = 5, L = 4' are Glow's words (D.3, E.1), and NICE has no levels: 4 couplings of 5 hidden "
-    "layers each."
-)
-FLOW_READINGS = (
-    LEVELS,
-    "At full scale the flow is trained with networks in bfloat16, steps compiled and weights in "
-    "float32; chains ask it in float32. D.3 names no precision.",
-    "Pixels that never vary in the training set cannot be divided by their deviation (D.3): they "
-    "are only centred, by a scale of 1.",
-)
 
 
 class Case(NamedTuple):

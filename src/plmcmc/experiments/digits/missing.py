@@ -28,3 +28,8 @@ GEOMETRY = (
     "means has .2495, .2566 and .2578 on ours, .2629, .2641 and .2622 on the paper's, which no "
     "generator that was tried has at all rates.",
 )
+
+
+def masks_of(*kinds: str) -> tuple[str, ...]:
+    """Return how the paper is read where it tells of some kinds of masks, such as `"P.M."`."""
+    return tuple(f"Masks (D.3, E.1): {own}" for own in GEOMETRY if own.startswith(kinds))

@@ -15,10 +15,10 @@ from plmcmc.adaptation import Warmup
 from plmcmc.chains import Unconditional
 from plmcmc.experiments.algorithm1 import progression
 from plmcmc.experiments.convergence import COLUMNS, convergence_cells, convergence_of, spent
-from plmcmc.experiments.digits.complete_flow import FlowOfDigits
-from plmcmc.experiments.digits.hidden import HiddenDigits, Rows, masks_of
-from plmcmc.experiments.digits.masked import FLOW_READINGS, masked_digit
-from plmcmc.experiments.digits.missing import mechanism_of
+from plmcmc.experiments.digits.complete_flow import FLOW_READINGS, FlowOfDigits
+from plmcmc.experiments.digits.hidden import HiddenDigits, Rows
+from plmcmc.experiments.digits.masked import masked_digit
+from plmcmc.experiments.digits.missing import masks_of, mechanism_of
 from plmcmc.experiments.pictures import as_bytes, strips_of, write_strips
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import Experiment, Found, Place, file_name, more

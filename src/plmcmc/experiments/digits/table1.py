@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from plmcmc.data import Mechanism
+from plmcmc.experiments.digits.complete_flow import LEVELS
 from plmcmc.experiments.digits.filler import Budget, Filler
 from plmcmc.experiments.digits.fillers import FILLERS
 from plmcmc.experiments.digits.judge import Judge
-from plmcmc.experiments.digits.missing import GEOMETRY, MECHANISMS, mechanism_of
+from plmcmc.experiments.digits.missing import MECHANISMS, masks_of, mechanism_of
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
 from plmcmc.experiments.words import in_tables, table, with_error
@@ -100,8 +101,8 @@ class Table1(Experiment):
     trainings: int = more(3)
 
     readings: ClassVar[Sequence[str]] = (
-        *GEOMETRY,
-        "'K = 5, L = 4' (E.1) are Glow's words: 4 couplings of 5 hidden layers each.",
+        *masks_of("S.O.", "P.M."),
+        LEVELS,
         "E.1 writes sigma_p for the resampling deviation: sigma_r is 1.814, and .5 from the E-step "
         "after epoch 500 on.",
         "Pixels that are the same in all digits are whitened by a scale of 1.",

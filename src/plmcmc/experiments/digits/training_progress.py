@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from plmcmc.experiments.digits.hidden import masks_of
+from plmcmc.experiments.digits.complete_flow import LEVELS
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits, Seen, Trained
-from plmcmc.experiments.digits.masked import LEVELS
-from plmcmc.experiments.digits.missing import mechanism_of
+from plmcmc.experiments.digits.missing import masks_of, mechanism_of
 from plmcmc.experiments.kept import write_figure
 from plmcmc.experiments.pictures import Bytes, as_bytes, covered, write_strips
 from plmcmc.experiments.sources import Pixels, embedded_digits, mnist

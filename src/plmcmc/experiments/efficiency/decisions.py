@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from plmcmc.diagnostics import Decisions as Decided
 from plmcmc.diagnostics import decision_study
-from plmcmc.experiments.digits.masked import FLOW_READINGS, MaskedDigit, masked_digit
+from plmcmc.experiments.digits.complete_flow import FLOW_READINGS
+from plmcmc.experiments.digits.masked import MaskedDigit, masked_digit
 from plmcmc.experiments.efficiency.figures import envelopes, middle_and_spread
 from plmcmc.experiments.kept import write_figure
 from plmcmc.experiments.study import Experiment, Found, Place, more

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from plmcmc.chains import Unconditional
-from plmcmc.experiments.digits.masked import FLOW_READINGS, Case, MaskedDigit, masked_digit
+from plmcmc.experiments.digits.complete_flow import FLOW_READINGS
+from plmcmc.experiments.digits.masked import Case, MaskedDigit, masked_digit
 from plmcmc.experiments.efficiency.averages import Averages, follow
 from plmcmc.experiments.efficiency.converged import Converged, Truth
 from plmcmc.experiments.efficiency.figures import draw_curves, draw_means, envelopes
