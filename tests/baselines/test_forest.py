@@ -84,7 +84,8 @@ class TestFill:
 class TestAsPublished:
     def test_the_defaults_are_those_of_the_package(self):
         assert (ForestImputer().trees, ForestImputer().max_iterations) == (100, 10)
-        grown = ForestImputer()._forest(30, np.random.default_rng(0))
+        # A square: the root of one column less would be rounded to 4.
+        grown = ForestImputer()._forest(25, np.random.default_rng(0))
         assert (grown.max_features, grown.min_samples_leaf, grown.bootstrap) == (5, 1, True)
 
     def test_a_single_column_with_holes_is_one_forest(self, related, missing):

@@ -34,6 +34,16 @@ def test_draws_cover_as_often_as_they_say():
     assert abs(inside - 0.9) < 0.03
 
 
+# Powers of two, so that no number is rounded differently.
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**20])
+def test_units_do_not_matter(unit):
+    factor = np.array([1.0, unit, 1.0])
+    own, other = (GaussianImputer().fill(x) for x in (SEEN, SEEN * factor))
+    np.testing.assert_array_equal(other, own * factor)
+    own, other = (GaussianImputer().sample(x, 2, random_state=0) for x in (SEEN, SEEN * factor))
+    np.testing.assert_array_equal(other, own * factor)
+
+
 def test_a_column_without_values_is_named():
     with pytest.raises(DataError, match="column 1 has no observed value"):
         GaussianImputer().fill(np.array([[1.0, np.nan], [2.0, np.nan]]))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from plmcmc.baselines import LeNet, fit_lenet, lenet_accuracy, lenet_features
+from plmcmc.baselines import LeNet, fit_lenet, lenet, lenet_accuracy, lenet_features
 from plmcmc.baselines.lenet import AT_ONCE
 from plmcmc.data import DataError
 from plmcmc.statistics import frechet_distance
@@ -61,6 +61,22 @@ def test_damaged_digits_are_further_off_than_other_digits(network, digits):
     noise = np.random.default_rng(0).random(digits[0][1::2].shape) < 0.2
     damaged = lenet_features(network, np.where(noise, 0.5, digits[0][1::2]))
     assert frechet_distance(one, damaged) > 5 * frechet_distance(one, other)
+
+
+def test_the_rate_falls_to_nothing_along_a_cosine(digits, monkeypatch):
+    made, rates = lenet.optimizer_of, []
+
+    def watched(*given):
+        optimizer = made(*given)
+        optimizer.register_step_pre_hook(lambda own, *_: rates.append(own.param_groups[0]["lr"]))
+        return optimizer
+
+    monkeypatch.setattr(lenet, "optimizer_of", watched)
+    images, labels = digits[0][:100], digits[1][:100]
+    # Four batches in an epoch, the last of them small.
+    fit_lenet(images, labels, epochs=3, batch_size=32, learning_rate=0.01, random_state=0)
+    share = np.arange(12) / 12
+    np.testing.assert_allclose(rates, 0.01 * (1 + np.cos(np.pi * share)) / 2)
 
 
 def test_a_seed_repeats_itself_and_leaves_the_global_one(digits):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from plmcmc.baselines import Misgan, MisganImputer
+from plmcmc.baselines import Misgan, MisganImputer, misgan_game, wasserstein
 from plmcmc.baselines.misgan_game import Game
 from plmcmc.baselines.misgan_networks import Players
 from plmcmc.data import DataError
@@ -111,11 +111,11 @@ class TestLosses:
 
     ALPHA, BETA, TAU = 0.3, 0.7, 0.2
 
-    def game(self) -> Game:
+    def game(self, penalty: float = 10.0) -> Game:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             players = Players(SIZE, latent=3, channels=2, width=8)
-        weights = {"alpha": self.ALPHA, "beta": self.BETA, "penalty": 10.0}
+        weights = {"alpha": self.ALPHA, "beta": self.BETA, "penalty": penalty}
         source = torch.Generator().manual_seed(0)
         return Game(players, source, tau=self.TAU, learning_rate=1e-3, **weights)
 
@@ -145,6 +145,59 @@ class TestLosses:
         """Negative control."""
         with pytest.raises(AssertionError):
             torch.testing.assert_close(*self.slopes(*wrong))
+
+    def test_critics_pay_for_their_slopes(self, monkeypatch):
+        x, observed = (torch.as_tensor(part)[:, None] for part in stripes(6, seed=0))
+        penalties, penalty_of = [], wasserstein.gradient_penalty
+
+        def watched(*given):
+            found = penalty_of(*given)
+            penalties.append(found.detach())
+            return found
+
+        monkeypatch.setattr(wasserstein, "gradient_penalty", watched)
+        free, own = (self.game(weight).step_critics(x.float(), observed) for weight in (0, 10))
+        # The same noise twice: of all three critics, each time the same.
+        assert len(penalties) == 6
+        owed = 10 * sum(penalties[:3])
+        assert min(penalties) > 0
+        torch.testing.assert_close(own - free, owed)
+
+    def test_critics_are_shown_tau_for_what_is_missing(self, monkeypatch):
+        """In images of both kinds; their masks, and images with their holes filled, are whole."""
+        x, observed = (torch.as_tensor(part)[:, None] for part in stripes(6, seed=0))
+        x, game, pairs = x.float(), self.game(), []
+        loss_of = misgan_game.critic_loss
+
+        def watched(critic, real, fake, *rest):
+            pairs.append((real, fake))
+            return loss_of(critic, real, fake, *rest)
+
+        monkeypatch.setattr(misgan_game, "critic_loss", watched)
+        game.step_critics(x, observed)
+        game.source.manual_seed(0)
+        with torch.no_grad():
+            images, masks = (of(6, game.source) for of in (game.players.images, game.players.masks))
+            imputed = game.players.imputed(x, observed, game.source)
+        generated = images * masks + self.TAU * (1 - masks)
+        expected = [
+            (torch.where(observed, x, self.TAU), generated),
+            (observed.float(), masks),
+            (images, imputed),
+        ]
+        torch.testing.assert_close(pairs, expected)
+
+    def test_the_imputer_s_own_weights_are_those_of_the_game(self, monkeypatch):
+        asked, begin = [], Game.__init__
+
+        def watched(self, *given, **weights):
+            asked.append(weights)
+            begin(self, *given, **weights)
+
+        monkeypatch.setattr(Game, "__init__", watched)
+        weights = {"tau": 0.2, "alpha": 0.3, "beta": 0.7, "penalty": 5.0, "learning_rate": 1e-3}
+        tiny(**weights).fit(*stripes(8, seed=0))
+        assert asked == [weights]
 
     def test_a_step_of_one_side_leaves_the_other(self):
         x, observed = (torch.as_tensor(part)[:, None] for part in stripes(6, seed=0))

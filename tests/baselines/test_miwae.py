@@ -105,6 +105,24 @@ class TestFill:
         assert len(trained.bounds) == 40
         assert np.mean(trained.bounds[-5:]) > trained.bounds[0] + 1
 
+    def test_every_epoch_takes_all_rows_in_an_order_of_its_own(self, monkeypatch):
+        taken, weighted = [], Autoencoder.weighted
+
+        def watched(self, x, observed, noise):
+            taken.extend(x[:, 0].tolist())
+            return weighted(self, x, observed, noise)
+
+        monkeypatch.setattr(Autoencoder, "weighted", watched)
+        tiny(epochs=4, batch_size=16).fit(np.arange(50.0)[:, None] * [1, 2])
+        epochs = [tuple(taken[start : start + 50]) for start in range(0, 200, 50)]
+        assert len(taken) == 200
+        rows = sorted(epochs[0])
+        assert len({*rows}) == 50
+        # The table's own order is one of 50!.
+        assert len({*epochs, tuple(rows)}) == 5
+        for epoch in epochs:
+            assert sorted(epoch) == rows
+
     def test_pandas_is_taken(self, trained, holed, filled):
         np.testing.assert_array_equal(trained.fill(pd.DataFrame(holed)), filled)
 

@@ -92,6 +92,23 @@ def test_the_same_chain(case):
     assert same(walked(stepper, state), expected)
 
 
+def test_who_is_not_looked_at_has_no_ratio():
+    """Nor that of a step before: in every step only some are looked at."""
+    own, state = kernel()
+    stepper, here, there = stepper_of(own, state), state, state
+    streams, others, skipped = drawing(), drawing(), 0
+    with torch.no_grad():
+        for _ in range(STEPS):
+            here, info = stepper.step(here, streams)
+            there, expected = own.step(there, others)
+            out = info.log_ratio == -torch.inf
+            assert torch.equal(info.log_ratio[~out], expected.log_ratio[~out])
+            assert not bool(expected.accepted[out].any())
+            skipped += int(out.sum())
+    # As in `test_few_rows_are_encoded`.
+    assert skipped > 0.5 * ROWS * STEPS
+
+
 def test_what_a_proposal_owes_is_counted():
     """Narrow fresh draws owe nothing where a chain stands at the peak: they are owed."""
     flow = FLOWS["nice-logistic"]()

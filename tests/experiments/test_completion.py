@@ -4,27 +4,29 @@ import json
 import shlex
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from plmcmc import kernels
-from plmcmc.chains import Unconditional
+from plmcmc.chains import FromObserved, Unconditional
 from plmcmc.cli import _parser
 from plmcmc.data import CentreSquare, DataError
 from plmcmc.experiments import experiment_of, reproduce
 from plmcmc.experiments.algorithm1 import first_completions
 from plmcmc.experiments.convergence import share_within, spent
-from plmcmc.experiments.images.completion import PAPER, Completion
+from plmcmc.experiments.images import completion, task
+from plmcmc.experiments.images.completion import EQUAL, PAPER, SAMPLED, Completion
 from plmcmc.experiments.images.glow_flow import command, tiny, trained_before
-from plmcmc.experiments.images.numbers import numbers_of, rows_of
+from plmcmc.experiments.images.numbers import heights, numbers_of, rows_of
 from plmcmc.experiments.images.report import _ahead, reported
 from plmcmc.experiments.images.task import TASKS, patches, with_drawn
 from plmcmc.experiments.ledger import Ledger
 from plmcmc.experiments.pictures import as_bytes
 from plmcmc.experiments.study import Found, Place
-from plmcmc.flows import NICE, Glow, Preprocessed, save
+from plmcmc.flows import NICE, Absolute, Glow, Preprocessed, log_prob, save
 from plmcmc.posterior import ConvergenceWarning, Draws, condition
 from plmcmc.posterior.methods import Metropolis
 from plmcmc.target import NormalAuxiliary
@@ -144,6 +146,82 @@ def test_chains_move_from_samples_as_they_are_and_not_from_what_is_seen(place):
     assert cifar.run("hole 2, Algorithm 1", place).numbers["acceptance"] == 0
     assert cifar.run("hole 2, equal starts", place).numbers["acceptance"] == 0
     assert cifar.run("hole 2, sampled starts", place).numbers["acceptance"] > 0.1
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Run Algorithm 1 by chains whose states are given; note what they were asked."""
+    asked = []
+
+    def walked(posterior, method, start, part, place, **counts):
+        x, source = posterior.data.values, np.random.default_rng(0)
+        values = source.integers(256, size=(counts["chains"], 3, *x.shape)).astype(np.float32)
+        observed = posterior.data.observed.cpu().numpy()
+        rate = np.full((counts["chains"], len(x)), 0.5)
+        draws = Draws(values, observed, rate, 40, 0, True, "some", 0)
+        asked.append(SimpleNamespace(flow=posterior.flow, method=method, start=start, **counts))
+        asked[-1].values = values
+        return draws, values[0, 0]
+
+    monkeypatch.setattr(completion, "progression", walked)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "kind", "start"),
+    [
+        ("cifar", PAPER, Absolute, FromObserved()),
+        ("cifar", SAMPLED, Absolute, Unconditional(0.5, projected=False)),
+        ("celeba", PAPER, Glow, Unconditional(0.5, projected=False)),
+        ("celeba", EQUAL, Glow, Unconditional()),
+    ],
+)
+def test_chains_walk_in_the_paper_s_latents_and_units(name, way, kind, start, asked, place):
+    """CIFAR-10's in absolute ones; sigma_a is of pixels in [0, 1], and chains see levels."""
+    study = experiment_of(name, "smoke")
+    part = next(part for part in study.parts() if part.endswith(PAPER)).replace(PAPER, way)
+    study.run(part, place)
+    (own,) = asked
+    assert type(own.flow.flow) is kind
+    assert [type(stage) for stage in own.flow.chain] == [type(stage) for stage in tiny(place).chain]
+    assert own.flow.chain[0].levels == 256
+    assert (own.method.perturb, own.method.resample) == (0.01, None)
+    assert type(own.method.auxiliary) is NormalAuxiliary
+    assert float(own.method.auxiliary.scale) == pytest.approx(256e-3)
+    assert own.start == start
+    assert (own.proposals, own.every, own.chains) == (study.proposals, study.kept_every, 1)
+
+
+def test_densities_are_of_each_chain_s_own_states(asked, place, monkeypatch):
+    monkeypatch.setattr("plmcmc.experiments.images.numbers.AT_ONCE", 5)
+    study = replace(experiment_of("cifar", "smoke"), paper_chains=3)
+    found = study.run(part_of("cifar"), place)
+    flow, values = tiny(place), torch.as_tensor(asked[0].values)
+    with torch.no_grad():
+        each = [[log_prob(flow, images).numpy() for images in chain] for chain in values]
+    each = np.array(each)
+    assert each.shape == (3, 3, study.images)
+    # By another batch the last bits of float32 differ, of hundreds of nats.
+    np.testing.assert_allclose(heights(flow, asked[0].values), each, rtol=1e-5)
+    np.testing.assert_allclose(found.arrays["log p"], each.mean(0), rtol=1e-5)
+    last = found.numbers["log p, last states, by image"]
+    np.testing.assert_allclose(last, each[:, -1].mean(0), atol=0.06)
+
+
+def test_faces_are_those_after_the_ones_that_the_flow_was_trained_on(place, monkeypatch):
+    asked = []
+
+    def given(where, *counts):
+        asked.append((where, *counts))
+        return np.full((counts[-1], 64, 64, 3), 255, np.float32)
+
+    monkeypatch.setattr(task, "faces", given)
+    faces = TASKS["celeba"].images(3, 32, place)
+    assert asked == [(place, 9500, 3)]
+    # As integers below the flow's levels.
+    assert faces.shape == (3, 64, 64, 3)
+    assert (faces == 31).all()
+    assert "--first 9500 " in command("faces", place)
 
 
 def glow(side, place):

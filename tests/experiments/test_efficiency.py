@@ -10,6 +10,7 @@ import torch
 
 from plmcmc.experiments import CATALOGUE, SCALES, experiment_of
 from plmcmc.experiments.digits.masked import Case
+from plmcmc.experiments.efficiency import studies
 from plmcmc.experiments.efficiency.converged import Truth
 from plmcmc.experiments.efficiency.figures import _envelope, looks_of, on_a_grid
 from plmcmc.experiments.efficiency.studies import CONVERGED, STUDIES, Efficiency, shown
@@ -100,6 +101,26 @@ class TestParts:
         assert more.settings() == study.settings()
         one, same = (own.run("sigma_a 10^-3, replication 0", place) for own in (study, more))
         assert np.array_equal(one.arrays["RMSE"], same.arrays["RMSE"])
+
+    def test_only_the_finest_auxiliary_is_run_in_float64(self, place, monkeypatch):
+        asked, right = [], studies.follow
+
+        def watched(conditional, method, **options):
+            dtypes = {part.dtype for part in conditional.flow.parameters()}
+            asked.append((dtypes | {conditional.data.values.dtype}, method.auxiliary))
+            return right(conditional, method, **options)
+
+        monkeypatch.setattr(studies, "follow", watched)
+        study = experiment_of("efficiency-auxiliary", "smoke")
+        for name in study.variants():
+            study.run(f"{name}, replication 0", place)
+        assert asked == [
+            ({torch.float32}, FlatAuxiliary()),
+            ({torch.float32}, NormalAuxiliary(10**-1.5)),
+            ({torch.float32}, NormalAuxiliary(1e-3)),
+            # Float32 cannot tell y_O from x_O there.
+            ({torch.float64}, NormalAuxiliary(1e-6)),
+        ]
 
     def test_curves_begin_where_all_begin(self, place):
         """The same start, whatever is varied: samples of the flow at temperature 1."""

@@ -99,8 +99,8 @@ def chains(output, tmp_path, monkeypatch):
         seen = posterior.data.observed.cpu().numpy()
         rate = np.full((counts["chains"], rows), 0.5)
         draws = Draws(values, seen, rate, 40, 0, True, "some", 0)
-        asked[-1].values = values
-        return draws, values[0, 0]
+        asked[-1].values, asked[-1].initial = values, source.normal(size=(rows, columns))
+        return draws, asked[-1].initial
 
     monkeypatch.setattr(module, "progression", ended)
 
@@ -142,6 +142,64 @@ def test_the_mean_is_over_the_last_completions_of_all_chains(chains):
     # What is shown as the mean is it, too.
     expected = as_bytes(np.where(seen, truth, ends.mean(0))).reshape(3, 8, 8)
     assert np.abs(found.arrays["mean"].astype(int) - expected).max() <= 1
+
+
+def within_range(pixels, digits):
+    """Return completions clamped to what each pixel is in the training set."""
+    train = digits.train.reshape(len(digits.train), -1)
+    return pixels.clip(train.min(0), train.max(0))
+
+
+def shown(pixels, seen, digits):
+    """Return completions as pictures, with what is seen put in."""
+    truth = digits.test[:3].reshape(3, -1)
+    filled = np.where(seen, truth, within_range(pixels, digits))
+    return as_bytes(filled).reshape(*pixels.shape[:-1], 8, 8).astype(int)
+
+
+def test_a_progression_is_in_pixels_from_its_first_picture_on(chains):
+    found, asked = chains("P.M. 0.6")
+    digits = embedded_digits(large=False)
+    scale = digits.train.std(0).ravel()
+    states = np.concatenate([asked.initial[None], asked.values[0]])
+    pixels = states * np.where(scale > 0, scale, 1) + digits.train.mean(0).ravel()
+    expected = shown(pixels, asked.data.observed.numpy(), digits)
+    assert found.arrays["progress"].shape == (6, 3, 8, 8)
+    assert np.abs(found.arrays["progress"].astype(int) - expected).max() <= 1
+    assert found.numbers["progress"] == [f"{4 * step} proposals" for step in range(6)]
+
+
+def test_the_default_s_mean_is_over_all_its_draws(output, tmp_path, monkeypatch):
+    """Of all chains; what is called a completion is each chain's last."""
+    given, digits = [], embedded_digits(large=False)
+
+    def conditioned(_flow, truth, observed):
+        def sample(count, *, chains, **_options):
+            values = np.random.default_rng(0).random((chains, count, *truth.shape))
+            rate = np.full((chains, len(truth)), 0.5)
+            given.append(Draws(values, observed, rate, 40, 20, True, "some", 0))
+            return given[0]
+
+        return SimpleNamespace(sample=sample)
+
+    monkeypatch.setattr(module, "condition", conditioned)
+    place = Place(tmp_path, output / "shared", progress=False)
+    found = experiment_of("mnist", "smoke").run(f"P.M. 0.6, {DEFAULT}", place)
+    (draws,) = given
+    assert draws.values.shape[:2] == (2, 4)
+    pictures = found.arrays
+    mean, last = (
+        shown(own, draws.observed, digits)
+        for own in (within_range(draws.values, digits).mean((0, 1)), draws.values[0, -1])
+    )
+    assert np.abs(pictures["mean"].astype(int) - mean).max() <= 1
+    assert np.abs(pictures["last"].astype(int) - last).max() <= 1
+    # Pictures of how one chain goes on are its own draws.
+    steps = shown(draws.values[0], draws.observed, digits)
+    assert np.abs(pictures["progress"].astype(int) - steps).max() <= 1
+    # Negative control: the mean of the last draws alone is another picture.
+    ends = shown(within_range(draws.values[:, -1], digits).mean(0), draws.observed, digits)
+    assert np.abs(ends - mean).max() > 1
 
 
 def test_every_cell_has_its_own_masks(chains):

@@ -215,3 +215,19 @@ def test_a_grid_is_of_both_ends_of_the_couplings():
         # Latents are where they were; data lie far away.
         flow.shifts[-1][-1].bias.add_(1000.0)
     assert lowered(flow, "tf32").grid_step >= 2.0 ** (10 - BITS) > near
+
+
+def test_a_grid_is_wide_enough_for_wide_latents():
+    """Couplings may take back what a scale made wide: data do not show it."""
+    flow, wide = NICE(2, couplings=2, width=2, depth=1, random_state=0), 1024.0
+    with torch.no_grad():
+        flow.log_scale.copy_(torch.tensor([wide, 1 / wide]).log())
+        for shift, slope in zip(flow.shifts, (wide, -1 / wide), strict=True):
+            # Both signs of a rectifier: a line.
+            shift[0].weight.copy_(torch.tensor([[1.0], [-1.0]]))
+            shift[-1].weight.copy_(slope * torch.tensor([[1.0, -1.0]]))
+            shift[0].bias.zero_()
+            shift[-1].bias.zero_()
+    # Of 256 standard normal numbers one is beyond 1, and none beyond 8.
+    assert step_for(drawn(flow, 256)) <= 2.0 ** (4 - BITS)
+    assert lowered(flow, "tf32").grid_step >= 2.0 ** (11 - BITS)

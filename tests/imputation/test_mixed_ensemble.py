@@ -59,6 +59,24 @@ def test_where_a_gaussian_is_wrong_they_join_and_help(fitted):
     assert (found < 1.2).mean() > 0.95
 
 
+def test_those_that_join_learn_from_all_that_is_seen(monkeypatch):
+    """Some values are hidden while it is tried whether they help, and no longer."""
+    asked, fit = [], learning.fit_mixtures
+
+    def watched(copula, members, *rest):
+        asked.append((copula, members))
+        return fit(copula, members, *rest)
+
+    monkeypatch.setattr(learning, "fit_mixtures", watched)
+    model = FlowImputer(EFFORT, random_state=0).fit(holed()).model_
+    (tried, _), (joined, members) = asked
+    assert members == model.mixture.members == 4
+    seen = np.isfinite(holed())
+    np.testing.assert_array_equal(joined.observed, seen)
+    assert not (tried.observed.numpy() & ~seen).any()
+    assert seen.sum() - int(tried.observed.sum()) >= learning.LEAST_HIDDEN
+
+
 def test_where_a_gaussian_is_right_they_stay_away():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((ROWS, 3)) @ rng.standard_normal((3, 3))

@@ -26,6 +26,10 @@ class TestValue:
         x = normals(200, 6)
         assert frechet_distance(x, x[::-1]) < 1e-7
 
+    def test_variances_are_unbiased(self):
+        """Two rows 2 apart have a variance of 2: divided by one less than the rows."""
+        assert frechet_distance([[0.0], [2.0]], [[1.0], [1.0]]) == pytest.approx(2)
+
     def test_of_one_feature_it_is_that_of_means_and_deviations(self):
         one = FeatureMoments(np.array([1.0]), np.array([[4.0]]))
         two = FeatureMoments(np.array([4.0]), np.array([[25.0]]))
