@@ -81,7 +81,7 @@ def test_the_paper_s_tests_are_asked_as_it_says(place, monkeypatch):
     monkeypatch.setattr(fillers, "last_completions", caught)
     filler = Paper(Budget(chains=3), place, 0, place.output / "x")
     filler.schedule = FlowOfHoledDigits().schedule
-    filler.flow = SimpleNamespace()  # pyright: ignore[reportAttributeAccessIssue]
+    filler.flow = SimpleNamespace()
     filler.range = (np.zeros(3), np.array([1.0, 1.0, 0.75]))
     found = list(filler.complete(TRUTH, SEEN, 7))
     # E.1, under testing: sigma_p .05, sigma_r .5, sigma_a 1e-3, 2,000 proposals.
@@ -114,7 +114,7 @@ def test_our_average_is_of_all_draws_and_single_ones_are_the_last(place, monkeyp
     monkeypatch.setattr(our_filler, "convergence_of", lambda _: {"share at R-hat 1.1 or less": 0})
     monkeypatch.setattr(Ours, "_nats", lambda *_: 0.0)
     filler = Ours(Budget(our_chains=2, our_draws=3, our_warmup=5), place, 0, place.output / "x")
-    filler.flow = SimpleNamespace()  # pyright: ignore[reportAttributeAccessIssue]
+    filler.flow = SimpleNamespace()
     filler.range = (np.full(3, -9.0), np.array([9.0, 1.5, 9.0]))
     found = list(filler.complete(TRUTH, SEEN, 7))
     assert (asked["draws"], asked["chains"], asked["warmup"]) == (3, 2, 5)
@@ -125,7 +125,7 @@ def test_our_average_is_of_all_draws_and_single_ones_are_the_last(place, monkeyp
 
 
 def test_errors_are_means_over_digits_of_their_own():
-    judge = Judge(None, TRUTH, None, 1.0, "one")  # pyright: ignore[reportArgumentType]
+    judge = Judge(None, TRUTH, None, 1.0, "one")
     completed = TRUTH + np.array([[[5.0, 0.3, 0.4]], [[5.0, 5.0, 0.2]]])
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("plmcmc.experiments.digits.judge.lenet_features", lambda *_: None)
@@ -152,7 +152,7 @@ class Noting(Filler):
 def test_trainings_and_tests_have_masks_of_their_own(place, monkeypatch):
     monkeypatch.setattr(Noting, "shown", [], raising=False)
     monkeypatch.setitem(FILLERS, "mean", Noting)
-    judge = Judge(None, embedded_digits(large=False).test[:20], None, 1.0, "one")  # pyright: ignore
+    judge = Judge(None, embedded_digits(large=False).test[:20], None, 1.0, "one")
     monkeypatch.setattr(table1.Judge, "of", lambda *_: judge)
     monkeypatch.setattr(Judge, "scores", lambda self, completed, observed: {"RMSE": 0.5})
     experiment = Table1(Budget(), digits=30, test_digits=20, embedded=True, tests=5)
