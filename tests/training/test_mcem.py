@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from plmcmc import methods
-from plmcmc.chains import CheckpointError, Unconditional
+from plmcmc.chains import Checkpoint, CheckpointError, Unconditional
 from plmcmc.chains import progress as chains_progress
 from plmcmc.data import DataError
 from plmcmc.flows import NICE, Flatten, Linear, Preprocessed, load, save
@@ -237,6 +237,31 @@ def test_a_resumed_run_ends_as_one_that_was_not_stopped(optimizer, tmp_path, mon
         assert torch.equal(resumed.flow.state_dict()[key], value)
     with pytest.raises(CheckpointError, match="another run"):
         trained(file, seed=5)
+
+
+def test_only_the_run_that_was_saved_goes_on(tmp_path, monkeypatch):
+    x, file = rows_with_holes(90), tmp_path / "run.safetensors"
+    x[0] = 0.0
+
+    def trained(schedule=SHORT, x=x, activation="relu"):
+        # Of any activation, weights have the same names and sizes.
+        flow = NICE(3, width=8, depth=1, activation=activation, random_state=0)
+        return MonteCarloEM(schedule).fit(flow, x, random_state=4, checkpoint=file)
+
+    trained()
+    # That of a GPU draws other numbers.
+    assert Checkpoint(file, {}).read_identity()["device"] == "cpu"
+    monkeypatch.setattr(m_step, "maximise", lambda *_, **__: pytest.fail("went on"))
+    moved, hidden = x.clone(), x.clone()
+    moved[0, 0], hidden[0, 0] = 1e-3, torch.nan
+    for other, told in (
+        ({"schedule": replace(SHORT, learning_rate=1e-3)}, "schedule"),
+        ({"x": moved}, "data"),
+        ({"x": hidden}, "data"),
+        ({"activation": "tanh"}, "flow"),
+    ):
+        with pytest.raises(CheckpointError, match=rf"another run \({told}: "):
+            trained(**other)
 
 
 def test_other_seeds_differ_and_made_up_moments_are_the_optimizer_s_own():
