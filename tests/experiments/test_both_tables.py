@@ -1,6 +1,6 @@
 """Both tables of the paper, in small: every method has its numbers, and they are the same twice."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -102,15 +102,33 @@ def test_our_digits_are_whitened_before_training(tmp_path, monkeypatch):
     class Untrained:
         def __init__(self, schedule):
             assert not schedule.whiten
+            handed["schedule"] = schedule
 
-        def fit(self, flow, x, seen, **_):
-            handed.update(flow=flow, x=x, seen=seen)
-            return FittedEM(flow, [], [], [], x[None])
+        def fit(self, flow, x, seen, **options):
+            handed.update(flow=flow, x=x, seen=seen, options=options)
+            return FittedEM(flow, [], [], x[None])
 
     monkeypatch.setattr(our_filler, "MonteCarloEM", Untrained)
-    budget = experiment_of("table1", "smoke").budget
-    own = FILLERS["plmcmc"](budget, Place(tmp_path, tmp_path, progress=False), 0, tmp_path / "x")
+    budget = replace(
+        experiment_of("table1", "smoke").budget,
+        our_epochs=9,
+        our_every=4,
+        our_trajectories=5,
+        our_falling=0.4,
+        our_noise=0.2,
+    )
+    own = FILLERS["plmcmc"](budget, Place(tmp_path, tmp_path, progress=False), 3, tmp_path / "x")
     own.fit(digits, observed)
+    # As the budget says; training that is stopped goes on, and smoothing is told in its units.
+    schedule = handed["schedule"]
+    assert (schedule.epochs, schedule.every, schedule.proposals) == (9, 4, 5)
+    assert (schedule.falling, schedule.noise) == (0.4, 0.2)
+    assert handed["options"] == {
+        "random_state": 3,
+        "checkpoint": tmp_path / "x",
+        "progress": False,
+    }
+    assert torch.equal(own.smoothing, 0.2 * own.flow.chain[0].scale)
     x, seen = handed["x"], handed["seen"]
     assert x.dtype == np.float32
     for pixel in range(2):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from plmcmc.chains import Unconditional
 from plmcmc.data import Independent, Patch, SquareObservation
@@ -20,6 +21,7 @@ from plmcmc.experiments.sources import embedded_digits
 from plmcmc.experiments.study import Place
 from plmcmc.posterior import Draws, methods
 from plmcmc.target import NormalAuxiliary
+from plmcmc.training import MonteCarloEM
 
 
 @pytest.fixture(scope="module")
@@ -256,6 +258,39 @@ def test_errors_of_known_completions():
     train = digits.train.reshape(len(digits.train), -1)
     expected = np.broadcast_to(train.max(0), task.truth.shape)
     np.testing.assert_allclose(wild[0][~task.observed], expected[~task.observed])
+
+
+def test_the_flow_is_trained_once_for_the_same_digits_and_settings(tmp_path, monkeypatch):
+    place = Place(tmp_path, tmp_path / "shared", progress=False)
+    digits, training = embedded_digits(large=False).train[:20], FlowOfDigits(width=4, epochs=1)
+    one = training.trained(digits, place)
+    monkeypatch.setattr(MonteCarloEM, "fit", lambda *_, **__: pytest.fail("trained again"))
+    two, x = training.trained(digits, place), torch.as_tensor(digits).flatten(1)
+    assert torch.equal(one.to_latent(x)[0], two.to_latent(x)[0])
+    others = ({"width": 5}, {"epochs": 2}, {"precision": "tf32"}, {"compiled": True})
+    for other, seen, seed in (
+        *((replace(training, **own), digits, 0) for own in others),
+        (training, digits[::-1].copy(), 0),
+        (training, digits, 1),
+    ):
+        with pytest.raises(BaseException, match="trained again"):
+            other.trained(seen, place, seed)
+
+
+def test_the_flow_is_trained_as_it_says(tmp_path, monkeypatch):
+    trained, digits = [], embedded_digits(large=False).train[:20]
+
+    def noted(self, flow, *_, **__):
+        trained.append((self.schedule, flow.config["width"]))
+        raise InterruptedError
+
+    monkeypatch.setattr(MonteCarloEM, "fit", noted)
+    training = FlowOfDigits(width=4, epochs=40, precision="tf32", compiled=True)
+    with pytest.raises(InterruptedError):
+        training.trained(digits, Place(tmp_path, tmp_path, progress=False))
+    ((schedule, width),) = trained
+    assert (width, schedule.epochs, schedule.every) == (4, 40, 2)
+    assert (schedule.precision, schedule.compiled) == ("tf32", True)
 
 
 def test_full_is_the_paper_s():

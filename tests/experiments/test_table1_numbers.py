@@ -11,7 +11,7 @@ from plmcmc.data import Independent, Patch, SquareObservation
 from plmcmc.experiments import experiment_of
 from plmcmc.experiments.digits import fillers, our_filler, table1
 from plmcmc.experiments.digits.filler import Budget, Filler
-from plmcmc.experiments.digits.fillers import FILLERS, Paper
+from plmcmc.experiments.digits.fillers import FILLERS, Misgan, Paper
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import mechanism_of
@@ -71,6 +71,73 @@ def test_the_paper_s_training_draws_with_less_deviation_later():
     )
 
 
+@pytest.mark.parametrize(
+    ("budget", "wanted"),
+    [
+        (Budget(), FlowOfHoledDigits()),
+        (
+            Budget(width=8, epochs=40, proposals=7, precision="bfloat16", compiled=True),
+            FlowOfHoledDigits(8, 40, 2, 20, 7, precision="bfloat16", compiled=True),
+        ),
+        # Fewer epochs than twentieths.
+        (Budget(epochs=6), FlowOfHoledDigits(epochs=6, every=1, later=3)),
+    ],
+)
+def test_the_paper_s_method_is_trained_as_the_budget_says(budget, wanted, place, monkeypatch):
+    asked = []
+
+    def trained(*arguments):
+        asked.append(arguments)
+        return SimpleNamespace(flow="its flow", acceptance=np.array([0.25]))
+
+    monkeypatch.setattr(FlowOfHoledDigits, "trained", trained)
+    filler = Paper(budget, place, 3, place.output / "x")
+    filler.fit(TRUTH, SEEN)
+    ((training, digits, observed, where, seed),) = asked
+    assert training == wanted
+    assert digits is TRUTH
+    assert observed is SEEN
+    assert (where, seed) == (place, 3)
+    # What is asked after training: its flow, with its schedule's later method.
+    assert (filler.flow, filler.schedule) == ("its flow", wanted.schedule)
+    assert filler.told["accepted in training"] == [0.25]
+    # Of what is seen; the last pixel never is.
+    np.testing.assert_array_equal(filler.range, [[0, 0, -np.inf], [1, 0, np.inf]])
+
+
+def test_misgan_is_trained_as_the_budget_says(place, monkeypatch):
+    asked = {}
+
+    class Trained:
+        def fill(self, images, observed, **options):
+            asked.update(filled=images, **options)
+            return images
+
+    class Untrained:
+        def __init__(self, **options):
+            asked["imputer"] = options
+
+        def fit(self, images, observed):
+            asked["fitted"] = images
+            return Trained()
+
+    monkeypatch.setattr(fillers, "MisganImputer", Untrained)
+    filler = Misgan(Budget(misgan_epochs=7, misgan_channels=8), place, 3, place.output / "x")
+    filler.fit(TRUTH, SEEN)
+    assert asked["imputer"] == {
+        "epochs": 7,
+        "channels": 8,
+        "random_state": 3,
+        "device": place.device,
+        "progress": place.progress,
+    }
+    list(filler.complete(TRUTH, SEEN, 5))
+    assert asked["random_state"] == 5
+    # What is hidden from it is nowhere in what it is given.
+    for name in ("fitted", "filled"):
+        np.testing.assert_array_equal(asked[name], np.where(SEEN, TRUTH, 0))
+
+
 def test_the_paper_s_tests_are_asked_as_it_says(place, monkeypatch):
     asked = {}
 
@@ -79,7 +146,8 @@ def test_the_paper_s_tests_are_asked_as_it_says(place, monkeypatch):
         return DRAWS.copy()
 
     monkeypatch.setattr(fillers, "last_completions", caught)
-    filler = Paper(Budget(chains=3), place, 0, place.output / "x")
+    budget = Budget(chains=3, precision="bfloat16", compiled=True)
+    filler = Paper(budget, place, 0, place.output / "x")
     filler.schedule = FlowOfHoledDigits().schedule
     filler.flow = SimpleNamespace()
     filler.range = (np.zeros(3), np.array([1.0, 1.0, 0.75]))
@@ -88,6 +156,7 @@ def test_the_paper_s_tests_are_asked_as_it_says(place, monkeypatch):
     method = asked["method"]
     assert (method.perturb, method.resample, method.auxiliary.scale) == (0.05, 0.5, 1e-3)
     assert (asked["proposals"], asked["chains"], asked["seed"]) == (2000, 3, 7)
+    assert (asked["precision"], asked["compiled"]) == ("bfloat16", True)
     # At samples of the flow, of which nothing seen is put in.
     assert (asked["start"].temperature, asked["start"].projected) == (1.0, False)
     np.testing.assert_array_equal(np.isnan(asked["rows"]), ~SEEN.reshape(2, 3))

@@ -1,6 +1,7 @@
 """Training digits as imputed early and late: the short training is the long one's beginning."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,18 @@ from plmcmc.training import MonteCarloEM, mcem
 from plmcmc.training.completed import CompletedEpoch
 
 TRAINING = experiment_of("training-progress", "smoke").training
+
+# Of every setting, a value that is neither the paper's nor the smoke run's.
+OTHERWISE: dict[str, Any] = {
+    "width": 12,
+    "epochs": 9,
+    "every": 3,
+    "later": 5,
+    "proposals": 4,
+    "learning_rate": 3e-3,
+    "precision": "tf32",
+    "compiled": True,
+}
 
 
 @pytest.fixture
@@ -96,6 +109,17 @@ def test_what_is_trained_is_kept_and_other_data_is_told_apart(digits, observed, 
     for other in ((digits[:, ::-1].copy(), observed), (digits, observed[:, ::-1].copy())):
         with pytest.raises(BaseException, match="trained again"):
             TRAINING.trained(*other, place)
+    for setting, value in OTHERWISE.items():
+        with pytest.raises(BaseException, match="trained again"):
+            replace(TRAINING, **{setting: value}).trained(digits, observed, place)
+
+
+def test_every_setting_is_one_of_the_training():
+    assert list(OTHERWISE) == [own.name for own in fields(FlowOfHoledDigits)]
+    schedule = FlowOfHoledDigits(**OTHERWISE).schedule
+    told = {name: value for name, value in OTHERWISE.items() if name not in ("width", "later")}
+    assert {name: getattr(schedule, name) for name in told} == told
+    assert [epoch for epoch, _ in schedule.later] == [OTHERWISE["later"]]
 
 
 def test_training_goes_on_where_it_was_stopped(digits, observed, tmp_path, monkeypatch):

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from plmcmc import methods
-from plmcmc.chains import CheckpointError, Unconditional
+from plmcmc.chains import Checkpoint, CheckpointError, Unconditional
 from plmcmc.chains import progress as chains_progress
 from plmcmc.data import DataError
-from plmcmc.flows import NICE, Flatten, Linear, Preprocessed, load, save
+from plmcmc.flows import NICE, Flatten, Linear, Preprocessed, Whiten, load, log_prob, save
 from plmcmc.flows.lowered import is_lowered
 from plmcmc.posterior import ConvergenceWarning
 from plmcmc.target import NormalAuxiliary
@@ -107,6 +107,17 @@ def test_losses_are_in_the_user_s_units(fitted):
     assert fitted.losses[-1] == pytest.approx(-score, abs=0.05)
 
 
+def test_losses_of_a_flow_behind_preprocessing_are_in_the_user_s_units():
+    steps = [Whiten(torch.zeros(3), torch.tensor([2.0, 0.5, 8.0]))]
+    # Weights hardly change in an epoch: all but rounding is the same before it and after.
+    schedule = replace(SHORT, learning_rate=1e-9)
+    x = rows_with_holes(90)
+    fitted = MonteCarloEM(schedule).fit(Preprocessed(steps, Linear(3)), x, random_state=0)
+    rows = torch.as_tensor(fitted.completed).flatten(0, 1).float()
+    score = float(log_prob(fitted.flow, rows).detach().mean())
+    assert fitted.losses[-1] == pytest.approx(-score, abs=1e-3)
+
+
 @pytest.mark.parametrize("method", [FAST, methods.DataMetropolis(step=0.5), "elliptical"])
 def test_observed_values_stay_and_completions_are_within_their_range(method):
     x = rows_with_holes(90).numpy()
@@ -189,6 +200,54 @@ def test_chains_that_never_move_are_told_of():
         MonteCarloEM(replace(SHORT, method=tight)).fit(Linear(3), rows_with_holes(90))
 
 
+@pytest.mark.parametrize(
+    ("rates", "told"),
+    # Nothing is seen of the first three rows.
+    [
+        ([0, 0, 0, 0.5, 0.5, 0.5], None),
+        ([0.5, 0.5, 0.5, 0, 0, 0.5], "67% of the rows"),
+        ([0.5, 0.5, 0.5, 0, 0.5, 0.5], None),
+    ],
+)
+def test_rows_of_which_nothing_is_seen_are_not_told_of(rates, told, monkeypatch):
+    x = rows_with_holes(6)
+    x[:3], x[3:] = torch.nan, torch.tensor([1.0, 2.0, torch.nan])
+
+    def walked(self, conditional, method, y, blocks, epoch):
+        return y, torch.tensor(rates).double()[blocks[0].start : blocks[-1].stop]
+
+    monkeypatch.setattr(m_step.CompletedEpoch, "_walked", walked)
+    em = MonteCarloEM(replace(SHORT, epochs=3))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        em.fit(Linear(3), x, random_state=0)
+    found = [str(own.message) for own in caught if own.category is ConvergenceWarning]
+    assert len(found) == (told is not None)
+    assert all(f"no chain of {told} has moved" in own for own in found)
+
+
+def test_starts_and_chains_of_every_e_step_have_random_numbers_of_their_own(monkeypatch):
+    seeds, begin, unconditional = [], methods.Metropolis.begin, Unconditional(projected=False)
+
+    def noted(streams):
+        seeds.append({source.initial_seed() for source in streams.generators})
+
+    def start(flow, data, streams):
+        noted(streams)
+        return unconditional(flow, data, streams)
+
+    def spy(self, batch, y, warmup, streams):
+        noted(streams)
+        return begin(self, batch, y, warmup, streams)
+
+    monkeypatch.setattr(methods.Metropolis, "begin", spy)
+    x = rows_with_holes(90)
+    MonteCarloEM(replace(SHORT, start=start)).fit(Linear(3), x, random_state=3)
+    # Two E-steps, of starts and chains each.
+    assert len(seeds) == 4
+    assert len(set().union(*seeds)) == sum(len(own) for own in seeds)
+
+
 def test_acceptance_is_told_where_something_was_proposed(monkeypatch, capsys):
     monkeypatch.setattr(chains_progress, "BETWEEN_LINES", 0.0)
     x = rows_with_holes(90)
@@ -239,6 +298,31 @@ def test_a_resumed_run_ends_as_one_that_was_not_stopped(optimizer, tmp_path, mon
         trained(file, seed=5)
 
 
+def test_only_the_run_that_was_saved_goes_on(tmp_path, monkeypatch):
+    x, file = rows_with_holes(90), tmp_path / "run.safetensors"
+    x[0] = 0.0
+
+    def trained(schedule=SHORT, x=x, activation="relu"):
+        # Of any activation, weights have the same names and sizes.
+        flow = NICE(3, width=8, depth=1, activation=activation, random_state=0)
+        return MonteCarloEM(schedule).fit(flow, x, random_state=4, checkpoint=file)
+
+    trained()
+    # That of a GPU draws other numbers.
+    assert Checkpoint(file, {}).read_identity()["device"] == "cpu"
+    monkeypatch.setattr(m_step, "maximise", lambda *_, **__: pytest.fail("went on"))
+    moved, hidden = x.clone(), x.clone()
+    moved[0, 0], hidden[0, 0] = 1e-3, torch.nan
+    for other, told in (
+        ({"schedule": replace(SHORT, learning_rate=1e-3)}, "schedule"),
+        ({"x": moved}, "data"),
+        ({"x": hidden}, "data"),
+        ({"activation": "tanh"}, "flow"),
+    ):
+        with pytest.raises(CheckpointError, match=rf"another run \({told}: "):
+            trained(**other)
+
+
 def test_other_seeds_differ_and_made_up_moments_are_the_optimizer_s_own():
     x = rows_with_holes(90)
     first, second = (MonteCarloEM(SHORT).fit(Linear(3), x, random_state=s) for s in (0, 1))
@@ -271,6 +355,8 @@ def test_complete_rows_and_images_and_preprocessed_flows_are_trained_too(tmp_pat
     fitted = MonteCarloEM(SHORT).fit(flow, images, random_state=0)
     assert fitted.completed.shape == (3, 70, 2, 2)
     assert np.isfinite(fitted.completed).all()
+    # It has no range to be held within: some 200 draws are on both sides of 0.
+    assert fitted.completed[..., 1, 1].min() < 0 < fitted.completed[..., 1, 1].max()
     # What comes out is a flow on the user's data that can be kept.
     save(fitted.flow, tmp_path / "flow")
     rows = torch.as_tensor(fitted.completed[0])

@@ -82,7 +82,6 @@ class CompletedEpoch:
         self.losses = torch.zeros(schedule.epochs, dtype=torch.float64)
         steps = (schedule.epochs - 1) // schedule.every if len(self.holed) > 0 else 0
         self.acceptance = torch.full((steps,), torch.nan, dtype=torch.float64)
-        self.stuck = torch.full_like(self.acceptance, torch.nan)
         # Checked once: E-steps ask it with other weights.
         asked = data.select(self.holed if len(self.holed) > 0 else slice(1))
         try:
@@ -111,8 +110,7 @@ class CompletedEpoch:
         """Return weights, the optimizer's moments and the history."""
         tensors = {f"now.{key}": value for key, value in self.inner.state_dict().items()}
         tensors |= moments_of(self.optimizer) | self.steady.tensors()
-        history = {"losses": self.losses, "acceptance": self.acceptance, "stuck": self.stuck}
-        return tensors | history
+        return tensors | {"losses": self.losses, "acceptance": self.acceptance}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
@@ -129,8 +127,7 @@ class CompletedEpoch:
         if self.schedule.expects(epoch) and len(self.holed) > 0:
             with while_sampling():
                 completed, rates = self._expect(completed, epoch)
-            due = epoch // self.schedule.every - 1
-            self.acceptance[due], self.stuck[due] = rates.mean(), (rates == 0).double().mean()
+            self.acceptance[epoch // self.schedule.every - 1] = rates.mean()
         return completed
 
     def _drawn(self, epoch: int) -> Tensor:

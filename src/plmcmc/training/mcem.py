@@ -44,14 +44,12 @@ class FittedEM(NamedTuple):
         flow: the flow on the user's data: behind whitening, if the schedule whitens.
         losses: minus the mean log-likelihood of completed rows, every epoch: nats per row.
         acceptance: share of proposals accepted, every E-step.
-        stuck: share of the rows with holes no chain of which moved, every E-step.
         completed: `(copies, rows, *event)`, the last completions; observed values are the caller's.
     """
 
     flow: Any
     losses: list[float]
     acceptance: list[float]
-    stuck: list[float]
     completed: NDArray[np.floating]
 
 
@@ -127,7 +125,6 @@ class MonteCarloEM:
             _behind(moments, inner) if schedule.whiten else inner,
             (stepper.losses + offset).tolist(),
             stepper.acceptance.tolist(),
-            stepper.stuck.tolist(),
             _in_users_units(state.completed, moments, schedule, values, seen),
         )
 
