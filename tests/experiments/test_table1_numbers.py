@@ -10,13 +10,14 @@ import pytest
 from plmcmc.data import Independent, Patch, SquareObservation
 from plmcmc.experiments import experiment_of
 from plmcmc.experiments.digits import fillers, our_filler, table1
-from plmcmc.experiments.digits.filler import Budget, Filler
+from plmcmc.experiments.digits.filler import Budget, Completed, Filler
 from plmcmc.experiments.digits.fillers import FILLERS, Misgan, Paper
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import mechanism_of
 from plmcmc.experiments.digits.our_filler import Ours
 from plmcmc.experiments.digits.table1 import CELLS, Table1
+from plmcmc.experiments.digits.tested import kept_scores
 from plmcmc.experiments.sources import embedded_digits
 from plmcmc.experiments.study import Found, Place
 
@@ -99,7 +100,7 @@ def test_the_paper_s_method_is_trained_as_the_budget_says(budget, wanted, place,
     assert observed is SEEN
     assert (where, seed) == (place, 3)
     # What is asked after training: its flow, with its schedule's later method.
-    assert (filler.flow, filler.schedule) == ("its flow", wanted.schedule)
+    assert (filler.trained, filler.schedule) == ("its flow", wanted.schedule)
     assert filler.told["accepted in training"] == [0.25]
     # Of what is seen; the last pixel never is.
     np.testing.assert_array_equal(filler.range, [[0, 0, -np.inf], [1, 0, np.inf]])
@@ -131,7 +132,7 @@ def test_misgan_is_trained_as_the_budget_says(place, monkeypatch):
         "device": place.device,
         "progress": place.progress,
     }
-    list(filler.complete(TRUTH, SEEN, 5))
+    list(filler.complete(TRUTH, SEEN, 5).ways)
     assert asked["random_state"] == 5
     # What is hidden from it is nowhere in what it is given.
     for name in ("fitted", "filled"):
@@ -149,9 +150,9 @@ def test_the_paper_s_tests_are_asked_as_it_says(place, monkeypatch):
     budget = Budget(chains=3, precision="bfloat16", compiled=True)
     filler = Paper(budget, place, 0, place.output / "x")
     filler.schedule = FlowOfHoledDigits().schedule
-    filler.flow = SimpleNamespace()
+    filler.trained = SimpleNamespace()
     filler.range = (np.zeros(3), np.array([1.0, 1.0, 0.75]))
-    found = list(filler.complete(TRUTH, SEEN, 7))
+    found = list(filler.complete(TRUTH, SEEN, 7).ways)
     # E.1, under testing: sigma_p .05, sigma_r .5, sigma_a 1e-3, 2,000 proposals.
     method = asked["method"]
     assert (method.perturb, method.resample, method.auxiliary.scale) == (0.05, 0.5, 1e-3)
@@ -183,9 +184,9 @@ def test_our_average_is_of_all_draws_and_single_ones_are_the_last(place, monkeyp
     monkeypatch.setattr(our_filler, "convergence_of", lambda _: {"share at R-hat 1.1 or less": 0})
     monkeypatch.setattr(Ours, "_nats", lambda *_: 0.0)
     filler = Ours(Budget(our_chains=2, our_draws=3, our_warmup=5), place, 0, place.output / "x")
-    filler.flow = SimpleNamespace()
+    filler.trained = SimpleNamespace()
     filler.range = (np.full(3, -9.0), np.array([9.0, 1.5, 9.0]))
-    found = list(filler.complete(TRUTH, SEEN, 7))
+    found = list(filler.complete(TRUTH, SEEN, 7).ways)
     assert (asked["draws"], asked["chains"], asked["warmup"]) == (3, 2, 5)
     assert [name for name, _ in found] == [", single"] * 2 + [", average"]
     np.testing.assert_allclose(found[0][1], [[[0, 1.5, -1]], [[1, 0, 0.5]]])
@@ -212,10 +213,11 @@ class Noting(Filler):
 
     def fit(self, digits, observed):
         self.shown.append((len(digits), observed))
+        self.trained = digits.mean()
 
     def complete(self, digits, observed, seed):
         self.shown.append((len(digits), observed))
-        yield "", digits
+        return Completed([("", digits)], {"seed": seed})
 
 
 def test_trainings_and_tests_have_masks_of_their_own(place, monkeypatch):
@@ -231,6 +233,64 @@ def test_trainings_and_tests_have_masks_of_their_own(place, monkeypatch):
     assert [digits for digits, _ in Noting.shown] == 2 * ([30] + 5 * [20])
     masks = {observed[:20].tobytes() for _, observed in Noting.shown}
     assert len(masks) == 12
+
+
+def test_a_stopped_test_goes_on_with_the_masks_that_are_left(place, monkeypatch):
+    monkeypatch.setattr(Noting, "shown", [], raising=False)
+    monkeypatch.setitem(FILLERS, "mean", Noting)
+    judge = Judge(None, embedded_digits(large=False).test[:20], None, 1.0, "one")
+    monkeypatch.setattr(table1.Judge, "of", lambda *_: judge)
+    scores = iter([0.1, 0.2, KeyboardInterrupt, 0.3, 0.4, 0.5])
+
+    def score(self, completed, observed):
+        own = next(scores)
+        if own is KeyboardInterrupt:
+            raise own
+        return {"RMSE": own}
+
+    monkeypatch.setattr(Judge, "scores", score)
+    part = "P.M. 0.6, training 0, mean"
+    experiment = Table1(Budget(), digits=30, test_digits=20, embedded=True, tests=5)
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(part, place)
+    found = experiment.run(part, place).numbers
+    assert found["RMSE"] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert found["seed"] == [1000, 1001, 1002, 1003, 1004]
+    # Nobody knows how long a part took that was stopped.
+    assert "seconds in all" not in found
+    assert len(Noting.shown) == (1 + 3) + (1 + 3)
+
+
+def test_tests_of_another_training_are_run_again(tmp_path):
+    path, asked = tmp_path / "x" / "tests.json", []
+
+    def test(seed):
+        asked.append(seed)
+        return {"RMSE": seed / 10}
+
+    assert kept_scores(path, "one", [1, 2], test) == {"RMSE": [0.1, 0.2]}
+    assert kept_scores(path, "one", [2, 3], test) == {"RMSE": [0.2, 0.3]}
+    assert asked == [1, 2, 3]
+    assert kept_scores(path, "two", [2], test) == {"RMSE": [0.2]}
+    assert asked == [1, 2, 3, 2]
+    for damage in (b"", b"{}", b"[1]", b'{"of": "two"}', path.read_bytes()[:-9]):
+        path.write_bytes(damage)
+        assert kept_scores(path, "two", [2], test) == {"RMSE": [0.2]}
+    assert asked == [1, 2, 3, 2] + 5 * [2]
+
+
+@pytest.mark.parametrize("method", list(FILLERS))
+def test_tests_depend_on_every_bit_of_what_was_trained(method, place, monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        table1, "kept_scores", lambda path, identity, *_: told.append(identity) or {"RMSE": [0]}
+    )
+    smoke = experiment_of("table1", "smoke")
+    for number in (0, 1):
+        smoke.run(f"I.M. 0.6, training {number}, {method}", place)
+    assert told[0] != told[1]
+    smoke.run(f"I.M. 0.6, training 0, {method}", replace(place, output=place.output / "b"))
+    assert told[2] == told[0]
 
 
 def found_of(rmse, fid):

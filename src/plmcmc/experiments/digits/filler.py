@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -58,26 +58,37 @@ class Budget:
     compiled: bool = False
 
 
+class Completed(NamedTuple):
+    """Digits completed in one or more ways, by what each is called, and what else is known."""
+
+    ways: Iterable[tuple[str, NDArray]]
+    told: Mapping[str, float] = {}
+
+
 @dataclass
 class Filler(ABC):
-    """Completes digits; `told` is what else is known of it, `asks` what it takes of a budget."""
+    """Completes digits; `asks` is what it takes of a budget.
+
+    Attributes:
+        trained: what `fit` came to, all that completions depend on but for a seed.
+        told: what else is known of its training.
+    """
 
     asks: ClassVar[Sequence[str]] = ()
     budget: Budget
     place: Place
     seed: int
     checkpoint: Path
-
-    def __post_init__(self) -> None:
-        self.told: dict[str, Any] = {}
+    trained: Any = field(init=False)
+    told: dict[str, Any] = field(init=False, default_factory=dict)
 
     @abstractmethod
     def fit(self, digits: Pixels, observed: Seen) -> None:
         """Learn from digits `(rows, height, width)` with holes."""
 
     @abstractmethod
-    def complete(self, digits: Pixels, observed: Seen, seed: int) -> Iterator[tuple[str, NDArray]]:
-        """Yield completed digits, and what kind of completion they are."""
+    def complete(self, digits: Pixels, observed: Seen, seed: int) -> Completed:
+        """Complete digits of which not all was observed."""
 
 
 def flat(images: NDArray) -> NDArray:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from plmcmc.baselines import MisganImputer
 from plmcmc.experiments.algorithm1 import last_completions
-from plmcmc.experiments.digits.filler import Filler, flat, range_of
+from plmcmc.experiments.digits.filler import Completed, Filler, flat, range_of
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits, Seen
 from plmcmc.experiments.digits.our_filler import Ours
 from plmcmc.experiments.sources import Pixels
@@ -20,12 +20,12 @@ class Mean(Filler):
 
     def fit(self, digits: Pixels, observed: Seen) -> None:
         """Find the means."""
-        self.mean = np.where(observed, digits, 0).sum(0) / observed.sum(0).clip(1)
+        self.trained = np.where(observed, digits, 0).sum(0) / observed.sum(0).clip(1)
 
-    def complete(self, digits: Pixels, observed: Seen, seed: int) -> Iterator[tuple[str, NDArray]]:
-        """Yield the digits with means."""
+    def complete(self, digits: Pixels, observed: Seen, seed: int) -> Completed:
+        """Return the digits with means."""
         del seed
-        yield "", np.where(observed, digits, self.mean)
+        return Completed([("", np.where(observed, digits, self.trained))])
 
 
 class Paper(Filler):
@@ -46,15 +46,15 @@ class Paper(Filler):
             compiled=budget.compiled,
         )
         found = training.trained(digits, observed, self.place, self.seed)
-        self.schedule, self.flow = training.schedule, found.flow
+        self.schedule, self.trained = training.schedule, found.flow
         self.range = range_of(flat(digits), flat(observed))
         self.told["accepted in training"] = found.acceptance.round(4).tolist()
 
-    def complete(self, digits: Pixels, observed: Seen, seed: int) -> Iterator[tuple[str, NDArray]]:
-        """Yield every chain's last completion, and their average."""
+    def complete(self, digits: Pixels, observed: Seen, seed: int) -> Completed:
+        """Return every chain's last completion, and their average."""
         rows, seen = flat(digits), flat(observed)
         values = last_completions(
-            self.flow,
+            self.trained,
             np.where(seen, rows, np.nan),
             self.schedule.later[0][1],
             self.schedule.start,
@@ -66,7 +66,7 @@ class Paper(Filler):
             compiled=self.budget.compiled,
         )
         values = np.clip(values, *self.range)
-        yield from _as_images(np.where(seen, rows, values), digits.shape)
+        return Completed(_as_images(np.where(seen, rows, values), digits.shape))
 
 
 class Misgan(Filler):
@@ -83,12 +83,13 @@ class Misgan(Filler):
             device=self.place.device,
             progress=self.place.progress,
         )
-        self.fitted = imputer.fit(np.where(observed, digits, 0), observed)
+        self.trained = imputer.fit(np.where(observed, digits, 0), observed)
         self.told["epochs"] = self.budget.misgan_epochs
 
-    def complete(self, digits: Pixels, observed: Seen, seed: int) -> Iterator[tuple[str, NDArray]]:
-        """Yield the one completion that it has."""
-        yield "", self.fitted.fill(np.where(observed, digits, 0), observed, random_state=seed)
+    def complete(self, digits: Pixels, observed: Seen, seed: int) -> Completed:
+        """Return the one completion that it has."""
+        shown = np.where(observed, digits, 0)
+        return Completed([("", self.trained.fill(shown, observed, random_state=seed))])
 
 
 FILLERS: dict[str, type[Filler]] = {

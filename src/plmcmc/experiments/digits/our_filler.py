@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from plmcmc.data import Incomplete, observed_moments
 from plmcmc.experiments.convergence import convergence_of
-from plmcmc.experiments.digits.filler import Budget, Filler, flat, range_of
+from plmcmc.experiments.digits.filler import Budget, Completed, Filler, flat, range_of
 from plmcmc.experiments.digits.incomplete_flow import Seen
 from plmcmc.experiments.sources import Pixels
 from plmcmc.flows import Preprocessed, Whiten, log_prob
@@ -76,15 +76,15 @@ class Ours(Filler):
         )
         whiten = Whiten(*moments).to(self.place.device)
         self.smoothing = budget.our_noise * whiten.scale
-        self.flow, self.range = Preprocessed([whiten], fitted.flow).eval(), range_of(rows, seen)
+        self.trained, self.range = Preprocessed([whiten], fitted.flow).eval(), range_of(rows, seen)
         self.told["accepted in training"] = [round(rate, 4) for rate in fitted.acceptance]
         self.told["nats of whole training digits"] = self._nats(rows)
 
-    def complete(self, digits: Pixels, observed: Seen, seed: int) -> Iterator[tuple[str, NDArray]]:
-        """Yield the chains' last draws, and the mean of all draws."""
+    def complete(self, digits: Pixels, observed: Seen, seed: int) -> Completed:
+        """Return the chains' last draws, and the mean of all draws."""
         rows, seen, budget = flat(digits), flat(observed), self.budget
         options = {"precision": budget.precision, "compiled": budget.compiled}
-        draws = condition(self.flow, rows, seen, **options).sample(
+        draws = condition(self.trained, rows, seen, **options).sample(
             budget.our_draws,
             thin=2,
             chains=budget.our_chains,
@@ -93,17 +93,20 @@ class Ours(Filler):
             random_state=seed,
             progress=self.place.progress,
         )
-        self.told.setdefault("share at R-hat 1.1 or less", []).append(
-            convergence_of(draws)["share at R-hat 1.1 or less"]
-        )
-        self.told.setdefault("90% intervals hold", []).append(_held(draws.values, rows, seen))
-        if "nats of whole test digits" not in self.told:
-            self.told["nats of whole test digits"] = self._nats(rows)
-        last = np.clip(draws.values[:, -1], *self.range)
-        average = np.clip(draws.mean(), *self.range)
-        for values in last:
-            yield ", single", np.where(seen, rows, values).reshape(digits.shape)
-        yield ", average", np.where(seen, rows, average).reshape(digits.shape)
+        converged = "share at R-hat 1.1 or less"
+        told = {
+            converged: convergence_of(draws)[converged],
+            "90% intervals hold": _held(draws.values, rows, seen),
+            "nats of whole test digits": self._nats(rows),
+        }
+
+        def ways() -> Iterator[tuple[str, NDArray]]:
+            named = [(", single", values) for values in draws.values[:, -1]]
+            for name, values in [*named, (", average", draws.mean())]:
+                inside = np.clip(values, *self.range)
+                yield name, np.where(seen, rows, inside).reshape(digits.shape)
+
+        return Completed(ways(), told)
 
     def _nats(self, rows: NDArray) -> float:
         """Return the mean log-density of the first digits, whole, and smoothed as in training."""
@@ -111,7 +114,7 @@ class Ours(Filler):
         source = generator(self.seed, "smoothing", device=x.device)
         z = torch.randn(x.shape, generator=source, device=x.device)
         with torch.no_grad():
-            nats = log_prob(self.flow, x + self.smoothing * z)
+            nats = log_prob(self.trained, x + self.smoothing * z)
         return round(float(nats.mean()), 2)
 
 

@@ -6,17 +6,19 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from plmcmc.data import Mechanism
+from plmcmc.chains import described
 from plmcmc.experiments.digits.complete_flow import LEVELS
-from plmcmc.experiments.digits.filler import Budget, Filler
+from plmcmc.experiments.digits.filler import Budget
 from plmcmc.experiments.digits.fillers import FILLERS
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import MECHANISMS, masks_of, mechanism_of
+from plmcmc.experiments.digits.tested import kept_scores, scored
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
 from plmcmc.experiments.words import in_tables, table, with_error
@@ -153,13 +155,16 @@ class Table1(Experiment):
             observed = hide(digits.train, seed)
             # No more than it asks for: its numbers depend on nothing else.
             budget: Any = SimpleNamespace(**self._asked(method))
-            filler = FILLERS[method](budget, place, seed, place.checkpoint(part))
+            kept = place.checkpoint(part)
+            filler = FILLERS[method](budget, place, seed, kept / "training")
             filler.fit(digits.train, observed)
             trained = time.perf_counter() - began
-            lines = [
-                self._tested(filler, judge, hide, 1000 * (seed + 1) + n) for n in range(self.tests)
-            ]
-        numbers = {key: [round(line[key], 6) for line in lines] for key in lines[0]}
+            numbers = kept_scores(
+                kept / "tests.json",
+                described([self.settings(), self.settings_of(part), judge.name, filler.trained]),
+                [1000 * (seed + 1) + number for number in range(self.tests)],
+                partial(scored, filler, judge, hide),
+            )
         seconds = {"seconds of training": round(trained, 1)}
         seconds["seconds in all"] = round(time.perf_counter() - began, 1)
         told = {"classifier's accuracy": judge.accuracy, "classifier": judge.name}
@@ -173,14 +178,6 @@ class Table1(Experiment):
         return Digits(
             found.train[train], found.train_labels[train], found.test[test], found.test_labels[test]
         )
-
-    def _tested(self, filler: Filler, judge: Judge, hide: Mechanism, seed: int) -> dict[str, float]:
-        observed = hide(judge.truth, seed)
-        found: dict[str, list[float]] = {}
-        for name, completed in filler.complete(judge.truth, observed, seed):
-            for score, value in judge.scores(completed, observed).items():
-                found.setdefault(f"{score}{name}", []).append(value)
-        return {key: float(np.mean(values)) for key, values in found.items()}
 
     def report(self, found: Mapping[str, Found], place: Place) -> str:
         """Return RMSE and FID of every cell, the paper's beside ours."""
