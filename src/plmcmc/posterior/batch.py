@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Generator, Tensor
@@ -76,6 +76,9 @@ class Begun(NamedTuple):
 
 class Method(Protocol):
     """A configured way to sample; a frozen dataclass, so that its repr names the run."""
+
+    gradient: ClassVar[bool]
+    """Whether its chains need the flow's derivatives."""
 
     def footprint(self, entries: int, holes: int, chains: int) -> int:
         """Return about how many numbers a row of so many entries takes when it takes most."""

@@ -152,8 +152,8 @@ class CompletedEpoch:
         stacked = completed.unflatten(0, (-1, copies)).clone()
         before, after = stacked[self.holed], torch.empty_like(stacked[self.holed])
         # Another one: what it finds out about the flow is true of these weights only.
-        conditional = replace(self.conditional, flow=self._asked(epoch))
-        method = self._method(conditional, epoch)
+        method = self._method(epoch)
+        conditional = replace(self.conditional, flow=self._asked(method))
         rates = torch.zeros(data.rows, dtype=torch.float64)
 
         def walk(blocks: list[Block]) -> None:
@@ -176,11 +176,10 @@ class CompletedEpoch:
         self._tell_stuck(rates, data, epoch)
         return stacked.flatten(0, 1), rates
 
-    def _asked(self, epoch: int) -> Any:
+    def _asked(self, method: Method) -> Any:
         """Return the flow as the chains of an E-step ask it."""
         flow = lowered(self.flow.eval(), self.schedule.precision)
-        sloped = getattr(self.schedule.method_after(epoch), "gradient", False)
-        if self.schedule.compiled and sloped:
+        if self.schedule.compiled and method.gradient:
             # Steps without slopes are compiled whole.
             flow = Compiled(flow)
         return Captured(flow) if self.data.values.is_cuda else flow
@@ -197,11 +196,11 @@ class CompletedEpoch:
                 stacklevel=2,
             )
 
-    def _method(self, conditional: Conditional, epoch: int) -> Method:
+    def _method(self, epoch: int) -> Method:
         method = self.schedule.method_after(epoch)
         if isinstance(method, methods.Auto):
             first = torch.arange(1, device=self.data.values.device)
-            return method.choose(conditional.batch(first, 1))
+            return method.choose(self.conditional.batch(first, 1))
         return method
 
     def _walked(

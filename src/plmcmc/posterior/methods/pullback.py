@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -36,6 +37,7 @@ class Pullback:
         tuning: how the warm-up goes.
     """
 
+    gradient: ClassVar[bool] = True
     tuning: Warmup = field(default=Warmup())
 
     def footprint(self, entries: int, holes: int, chains: int) -> int:
