@@ -29,7 +29,7 @@ def add_reproduce(commands: Commands) -> None:
     )
     add = command.add_argument
     add("name", nargs="?", metavar="NAME", choices=[*CATALOGUE], help="see --list")
-    add("--list", action="store_true", help="name every experiment, and what it shows")
+    add("--list", action="store_true", help="name every experiment, what it shows and what it reads")
     add(
         "--scale",
         choices=SCALES,
@@ -63,9 +63,7 @@ def add_reproduce(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.list:
-        wide = max(map(len, CATALOGUE))
-        for name, entry in CATALOGUE.items():
-            print(f"{name:{wide}}  {entry.summary} (section {entry.section})")
+        _list()
         return 0
     if arguments.name is None:
         raise ValueError("say which experiment: `plmcmc reproduce --list` names them")
@@ -88,3 +86,12 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     print(f"\n{report}")
     return 0
+
+
+def _list() -> None:
+    wide = max(map(len, CATALOGUE))
+    for name, entry in CATALOGUE.items():
+        reads = f"; reads {entry.reads}" if entry.reads else ""
+        print(f"{name:{wide}}  {entry.summary} (section {entry.section}{reads})")
+    print("\nAt --scale smoke none reads any data. What --data must have, and what has been timed:")
+    print("docs/reproduce.md.")
