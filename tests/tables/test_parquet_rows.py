@@ -12,7 +12,15 @@ import pytest
 
 from plmcmc.tables import parquet_rows
 from plmcmc.tables.parquet import damage_in_words, read_parquet
-from plmcmc.tables.parquet_rows import batches, read_rows, without_rows
+from plmcmc.tables.parquet_rows import RowReader, batches, without_rows
+
+
+def read_rows(path, rows):
+    reader = RowReader()
+    try:
+        return reader.read(path, rows)
+    finally:
+        reader.close()
 
 
 @pytest.fixture
@@ -44,7 +52,7 @@ def test_rows_are_those_of_the_whole(rows, at_once, path, monkeypatch):
 @pytest.mark.parametrize("at_once", [7, 16_384])
 def test_rows_are_read_in_any_order(at_once, path, monkeypatch):
     monkeypatch.setattr(parquet_rows, "AT_ONCE", at_once)
-    whole, reader = pq.read_table(path), parquet_rows.RowReader()
+    whole, reader = pq.read_table(path), RowReader()
     asked = [
         (0, 10),
         (10, 20),
@@ -67,7 +75,7 @@ def test_rows_that_follow_are_not_looked_for_from_the_start(path, monkeypatch):
     monkeypatch.setattr(
         parquet_rows, "_from_group", lambda *given: begun.append(given[1]) or begin(*given)
     )
-    reader = parquet_rows.RowReader()
+    reader = RowReader()
     for start in range(0, 100, 5):
         reader.read(path, slice(start, start + 5))
     assert begun == [0]
@@ -118,8 +126,8 @@ def test_a_large_group_of_rows_is_not_loaded_for_a_few(tmp_path):
     pq.write_table(pa.table({"x": rng.normal(size=4_000_000)}), path, row_group_size=4_000_000)
     code = (
         "import sys, pyarrow as pa; from pathlib import Path;"
-        "from plmcmc.tables.parquet_rows import read_rows;"
-        "read_rows(Path(sys.argv[1]), slice(0, 10));"
+        "from plmcmc.tables.parquet_rows import RowReader;"
+        "RowReader().read(Path(sys.argv[1]), slice(0, 10));"
         "print(pa.default_memory_pool().max_memory())"
     )
     # A process of its own: the most that was ever taken is counted.

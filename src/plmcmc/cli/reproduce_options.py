@@ -29,7 +29,7 @@ def add_reproduce(commands: Commands) -> None:
     )
     add = command.add_argument
     add("name", nargs="?", metavar="NAME", choices=[*CATALOGUE], help="see --list")
-    add("--list", action="store_true", help="name every experiment, what it shows and what it reads")
+    add("--list", action="store_true", help="name every experiment, and what it reads")
     add(
         "--scale",
         choices=SCALES,

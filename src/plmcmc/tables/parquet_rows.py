@@ -100,15 +100,6 @@ class _Batch(NamedTuple):
     rows: pa.RecordBatch
 
 
-def read_rows(path: Path, rows: slice, na_values: Iterable[str] = ()) -> ParquetTable:
-    """Read rows of a file once, as `RowReader.read`."""
-    reader = RowReader()
-    try:
-        return reader.read(path, rows, na_values)
-    finally:
-        reader.close()
-
-
 def batches(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield a file's rows, some at a time."""
     with damage_in_words(path), opened(path) as file:
