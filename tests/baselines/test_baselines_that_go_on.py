@@ -89,6 +89,21 @@ def assert_same(one, other):
         np.testing.assert_array_equal(a, b)
 
 
+def test_steps_of_critics_are_counted_across_epochs_and_stops(path, monkeypatch):
+    taken, step = [], Game.step_generators
+    monkeypatch.setattr(
+        Game, "step_generators", lambda self, *given: taken.append(1) or step(self, *given)
+    )
+    misgan()
+    # Two batches in each epoch; every third step of the critics.
+    assert len(taken) == 2 * EPOCHS // 3
+    stopped("MisGAN", path, after=1)
+    taken.clear()
+    # None in the epoch that is done.
+    misgan(path)
+    assert len(taken) == 2 * EPOCHS // 3
+
+
 @both
 class TestGoingOn:
     # All epochs but the last; the generators have not stepped after the first.
@@ -119,9 +134,12 @@ class TestGoingOn:
         monkeypatch.setattr(chains_progress, "BETWEEN_LINES", 0.0)
         stopped(name, path, after=2)
         FITS[name](path, progress=True)
-        lines = capsys.readouterr().err.splitlines()
-        assert lines[0] == f"Training {name}: going on from epoch 3 of {EPOCHS}"
-        assert len(lines) == 1 + EPOCHS - 2
+        first, *lines = capsys.readouterr().err.splitlines()
+        assert first == f"Training {name}: going on from epoch 3 of {EPOCHS}"
+        # Of every epoch after it, what one that was not stopped says.
+        FITS[name](progress=True)
+        whole = capsys.readouterr().err.splitlines()
+        assert [own.split("; ")[1] for own in lines] == [own.split("; ")[1] for own in whole[2:]]
 
     def test_the_global_generator_is_left_alone(self, name, path):
         before = torch.get_rng_state()
