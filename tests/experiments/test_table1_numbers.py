@@ -118,8 +118,8 @@ def test_misgan_is_trained_as_the_budget_says(place, monkeypatch):
         def __init__(self, **options):
             asked["imputer"] = options
 
-        def fit(self, images, observed):
-            asked["fitted"] = images
+        def fit(self, images, observed, *, checkpoint):
+            asked.update(fitted=images, checkpoint=checkpoint)
             return Trained()
 
     monkeypatch.setattr(fillers, "MisganImputer", Untrained)
@@ -132,11 +132,23 @@ def test_misgan_is_trained_as_the_budget_says(place, monkeypatch):
         "device": place.device,
         "progress": place.progress,
     }
+    assert asked["checkpoint"] == place.output / "x"
     list(filler.complete(TRUTH, SEEN, 5).ways)
     assert asked["random_state"] == 5
     # What is hidden from it is nowhere in what it is given.
     for name in ("fitted", "filled"):
         np.testing.assert_array_equal(asked[name], np.where(SEEN, TRUTH, 0))
+
+
+def test_misgan_s_training_goes_on_where_it_was_stopped(place, monkeypatch):
+    smoke, part = experiment_of("table1", "smoke"), "I.M. 0.6, training 0, MisGAN"
+    whole = smoke.run(part, place).numbers
+    # Its tests are asked again, of what is not trained again.
+    (place.checkpoint(part) / "tests.json").unlink()
+    monkeypatch.setattr("plmcmc.baselines.misgan_epoch.MisganEpoch.step", None)
+    again = smoke.run(part, place).numbers
+    assert whole.pop("seconds in all") >= whole.pop("seconds of training")
+    assert whole == again
 
 
 def test_the_paper_s_tests_are_asked_as_it_says(place, monkeypatch):

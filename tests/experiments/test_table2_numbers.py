@@ -150,7 +150,7 @@ def test_both_means_stand_beside_the_paper_s(place):
     assert SETS == ("banknote", "breast", "concrete", "red-wine", "white-wine", "yeast")
 
 
-@pytest.mark.parametrize("method", ["PL-MCMC", "plmcmc"])
+@pytest.mark.parametrize("method", ["PL-MCMC", "plmcmc", "MIWAE"])
 def test_training_goes_on_where_it_was_stopped(method, place, monkeypatch):
     experiment, part = experiment_of("table2", "smoke"), f"wine, mask 0, {method}"
     place.output.mkdir(exist_ok=True)
@@ -159,6 +159,7 @@ def test_training_goes_on_where_it_was_stopped(method, place, monkeypatch):
     # What is there is gone on from: nothing is learned again.
     monkeypatch.setattr("plmcmc.training.completed.maximise", None)
     monkeypatch.setattr("plmcmc.training.tabular.TableEM.step", None)
+    monkeypatch.setattr("plmcmc.baselines.miwae_epoch.MiwaeEpoch.step", None)
     again = experiment.run(part, place).numbers
     # How long both took together nobody knows.
     assert whole.pop("seconds") >= 0

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.distributions import Normal
 from torch.nn import functional
 
@@ -70,6 +70,10 @@ class Autoencoder(nn.Module):
         self.widest = max(width, 3 * columns)
         self.encoder = _network(columns, 2 * latent, width, layers)
         self.decoder = _network(latent, 3 * columns, width, layers)
+
+    def noise(self, samples: int, rows: int, source: Generator) -> Tensor:
+        """Return what latents are drawn by: standard normal, `(samples, rows, latent)`."""
+        return torch.randn(samples, rows, self.latent, generator=source, device=source.device)
 
     def encoded(self, x: Tensor, observed: Tensor) -> Normal:
         """Return q(z given x_O) of rows `(rows, columns)`, with 0 for what is missing."""

@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from plmcmc.baselines.epochs import checkpoint_of, run_epochs
+from plmcmc.baselines.misgan_epoch import MisganEpoch
 from plmcmc.baselines.misgan_game import Game
 from plmcmc.baselines.misgan_networks import Players
 from plmcmc.baselines.misgan_rounds import Rounds
 from plmcmc.baselines.pixels import as_batch, checked_images, device_for
-from plmcmc.chains import progress_bar
+from plmcmc.chains import resumed_seed
 from plmcmc.data.incomplete import DataError
 from plmcmc.flows.base import seeded
 from plmcmc.rng import RandomState, generator, seed_of
-from plmcmc.training import TrainingError
 from plmcmc.training.fit import refuse_less_than_one
 
 # Images that are filled at once.
@@ -75,15 +76,20 @@ class MisganImputer:
         if self.width is not None:
             refuse_less_than_one(width=self.width)
 
-    def fit(self, images: Any, observed: Any = None) -> Misgan:
+    def fit(
+        self, images: Any, observed: Any = None, *, checkpoint: str | Path | None = None
+    ) -> Misgan:
         """Train on images with holes, and return what was trained.
 
         Args:
             images: `(rows, height, width)`, sides multiples of 4, seen pixels in [0, 1].
             observed: bool, same shape; True = seen. Without it, NaN marks the holes.
+            checkpoint: file to save to after epochs and to resume from. After every one, unless
+                saving takes more than a twentieth of the time.
 
         Raises:
             DataError: if these are no such images.
+            CheckpointError: if the checkpoint is damaged, or another run's.
             TrainingError: if the critics' losses are no longer finite.
         """
         values, seen = checked_images(images, observed)
@@ -93,44 +99,24 @@ class MisganImputer:
                 f"MisGAN's images have sides that are multiples of 4; got {size[0]} x {size[1]}: "
                 f"pad or crop them"
             )
-        where, seed = device_for(images, self.device), seed_of(self.random_state)
+        where, seed = device_for(images, self.device), resumed_seed(checkpoint, self.random_state)
         with seeded(seed):
             width = math.prod(size) if self.width is None else self.width
             players = Players(size, self.latent, self.channels, width)
         players.to(where)
-        x = as_batch(np.where(seen, values, 0.0), where)
+        x, shown = as_batch(np.where(seen, values, 0.0), where), as_batch(seen, where)
         names = ("tau", "alpha", "beta", "penalty", "learning_rate")
         rules = {name: getattr(self, name) for name in names}
         game = Game(players, generator(seed, "misgan", device=where), **rules)
-        self._train(game, x, as_batch(seen, where))
+        rounds = Rounds(game, x, shown, min(self.batch_size, len(x)))
+        epoch = MisganEpoch(rounds, self.critic_steps, self.learning_rate)
+        saved = checkpoint_of(checkpoint, self, seed, x, shown)
+        run_epochs(epoch, game.source, self, "Training MisGAN", saved)
         return Misgan(players.eval().requires_grad_(False), size, seed)
 
     def fill(self, images: Any, observed: Any = None) -> NDArray[Any]:
         """Return the images, trained on and with their holes filled."""
         return self.fit(images, observed).fill(images, observed)
-
-    def _train(self, game: Game, x: Tensor, observed: Tensor) -> None:
-        size = min(self.batch_size, len(x))
-        rounds, taken = Rounds(game, x, observed, size), 0
-        with progress_bar("Training MisGAN", self.epochs, show=self.progress) as report:
-            for epoch in range(1, self.epochs + 1):
-                order = torch.randperm(len(x), generator=game.source, device=x.device)
-                # Batches of one size: what is left over comes up in another epoch.
-                batches = order[: len(x) // size * size].split(size)
-                for batch in batches:
-                    rounds.critics(batch)
-                    taken += 1
-                    if taken % self.critic_steps == 0:
-                        rounds.generators(batch)
-                # The one time in an epoch that the device is waited for.
-                mean = float(rounds.loss) / len(batches)
-                rounds.loss.zero_()
-                if not math.isfinite(mean):
-                    raise TrainingError(
-                        f"the critics' loss is NaN or infinite in epoch {epoch}: lower "
-                        f"learning_rate (now {self.learning_rate})"
-                    )
-                report(epoch, f"critics' loss {mean:.3f}")
 
 
 @dataclass(frozen=True)

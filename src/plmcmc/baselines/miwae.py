@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator, Tensor
+from torch import Tensor
 
-from plmcmc.baselines.autoencoder import Autoencoder, Weighted, bound
+from plmcmc.baselines.autoencoder import Autoencoder, Weighted
+from plmcmc.baselines.epochs import checkpoint_of, run_epochs
 from plmcmc.baselines.mean import Table, checked_table, column_means
-from plmcmc.chains import progress_bar
+from plmcmc.baselines.miwae_epoch import MiwaeEpoch
+from plmcmc.chains import progress_bar, resumed_seed
 from plmcmc.data.incomplete import DataError
 from plmcmc.flows.base import seeded
-from plmcmc.flows.captured import replayed
 from plmcmc.rng import RandomState, generator, seed_of
-from plmcmc.training import TrainingError
 from plmcmc.training.fit import refuse_less_than_one
-from plmcmc.training.optimizers import optimizer_of
 
 # Numbers of a hidden layer that are held at once when holes are filled.
 AT_ONCE = 2**24
@@ -74,61 +74,37 @@ class MiwaeImputer:
         names = ("latent", "width", "layers", "training_samples", "samples", "epochs", "batch_size")
         refuse_less_than_one(**{name: getattr(self, name) for name in names})
 
-    def fit(self, x: Any) -> Miwae:
-        """Train on a table `(rows, columns)` whose holes are NaN, and return what was trained.
+    def fit(self, x: Any, *, checkpoint: str | Path | None = None) -> Miwae:
+        """Train on a table and return what was trained.
+
+        Args:
+            x: `(rows, columns)`; holes are NaN.
+            checkpoint: file to save to after epochs and to resume from. After every one, unless
+                saving takes more than a twentieth of the time.
 
         Raises:
             DataError: if `x` is no table of numbers, or has a column without any.
+            CheckpointError: if the checkpoint is damaged, or another run's.
             TrainingError: if the bound is no longer finite.
         """
         values, seen = checked_table(x)
-        units, seed = _units(values, seen), seed_of(self.random_state)
+        units, seed = _units(values, seen), resumed_seed(checkpoint, self.random_state)
         with seeded(seed):
             network = Autoencoder(values.shape[1], self.latent, self.width, self.layers)
         network.to(self.device)
         rows, observed = _whitened(values, seen, units, self.device)
-        bounds = self._train(network, rows, observed, generator(seed, "miwae", device=rows.device))
+        source = generator(seed, "miwae", device=rows.device)
+        names = ("epochs", "batch_size", "learning_rate")
+        pace = {name: getattr(self, name) for name in names} | {"samples": self.training_samples}
+        epoch = MiwaeEpoch(network, rows, observed, source, **pace)
+        saved = checkpoint_of(checkpoint, self, seed, rows, observed)
+        run_epochs(epoch, source, self, "Training MIWAE", saved)
         network.eval().requires_grad_(False)
-        return Miwae(network, units, bounds, self.samples, seed, self.progress)
+        return Miwae(network, units, epoch.bounds.tolist(), self.samples, seed, self.progress)
 
     def fill(self, x: Any) -> Table:
         """Return the table, trained on and with its NaN at their conditional means."""
         return self.fit(x).fill(x)
-
-    def _train(
-        self, network: Autoencoder, x: Tensor, observed: Tensor, source: Generator
-    ) -> list[float]:
-        """Climb the bound, and return its mean in every epoch, nats per row."""
-        optimizer = optimizer_of("adam", list(network.parameters()), self.learning_rate)
-
-        def climb(batch: Tensor) -> Tensor:
-            optimizer.zero_grad()
-            noise = _noise(self.training_samples, len(batch), self.latent, source)
-            found = network.weighted(x[batch], observed[batch], noise)
-            score = bound(found.log_weights).mean()
-            (-score).backward()
-            optimizer.step()
-            return score.detach()
-
-        # A hundred small kernels: a GPU is slower to launch them than to run them.
-        whole = torch.arange(min(self.batch_size, len(x)), device=x.device)
-        climb_whole = replayed(climb, whole, [source])
-        bounds = []
-        with progress_bar("Training MIWAE", self.epochs, show=self.progress) as report:
-            for epoch in range(1, self.epochs + 1):
-                order = torch.randperm(len(x), generator=source, device=x.device)
-                gained = torch.zeros((), device=x.device)
-                for batch in order.split(self.batch_size):
-                    step = climb_whole if len(batch) == len(whole) else climb
-                    gained += step(batch) * len(batch) / len(x)
-                bounds.append(float(gained))
-                if not np.isfinite(bounds[-1]):
-                    raise TrainingError(
-                        f"the bound is NaN or infinite in epoch {epoch}: lower learning_rate (now "
-                        f"{self.learning_rate})"
-                    )
-                report(epoch, f"bound {bounds[-1]:.3f} nats a row")
-        return bounds
 
 
 @dataclass(frozen=True)
@@ -210,7 +186,7 @@ class Miwae:
         with progress_bar("Filling by MIWAE", len(holed), show=self.progress) as report:
             for start in range(0, len(holed), size):
                 part = slice(start, start + size)
-                noise = _noise(self.samples, len(x[part]), self.network.latent, source)
+                noise = self.network.noise(self.samples, len(x[part]), source)
                 yield holed[part], self.network.weighted(x[part], observed[part], noise)
                 report(min(start + size, len(holed)), "")
 
@@ -231,7 +207,3 @@ def _whitened(
     """Return rows in units of their columns, 0 for what is missing, and where they are seen."""
     x = np.where(seen, (values - units.centre) / units.spread, 0.0)
     return torch.as_tensor(x, dtype=torch.float32, device=device), torch.as_tensor(seen).to(device)
-
-
-def _noise(samples: int, rows: int, latent: int, source: Generator) -> Tensor:
-    return torch.randn(samples, rows, latent, generator=source, device=source.device)

@@ -83,7 +83,8 @@ class Misgan(Filler):
             device=self.place.device,
             progress=self.place.progress,
         )
-        self.trained = imputer.fit(np.where(observed, digits, 0), observed)
+        shown = np.where(observed, digits, 0)
+        self.trained = imputer.fit(shown, observed, checkpoint=self.checkpoint)
         self.told["epochs"] = self.budget.misgan_epochs
 
     def complete(self, digits: Pixels, observed: Seen, seed: int) -> Completed:

@@ -93,7 +93,7 @@ class TableFiller:
                 random_state=seed,
                 device=self.place.device,
                 progress=self.place.progress,
-            ).fit(holed)
+            ).fit(holed, checkpoint=self.checkpoint)
             return Filled(fitted.fill(holed), fitted.sample(holed, DRAWS, seed))
         if method == "missForest":
             return Filled(ForestImputer(self.budget.trees, random_state=seed).fill(holed))
