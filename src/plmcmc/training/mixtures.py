@@ -6,10 +6,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from plmcmc.adaptation import tune
 from plmcmc.chains import Progress, in_silence
 from plmcmc.flows import GaussianMixture
-from plmcmc.kernels import MixtureDraws
+from plmcmc.kernels import MixtureDraws, differentiated, table_moves
 from plmcmc.rng import Streams, generator
+from plmcmc.target import TableTarget
 from plmcmc.training.copula import Copula
 from plmcmc.training.mixture import STEPS, fitted
 from plmcmc.training.references import References
@@ -23,6 +25,8 @@ LEAST, MOST = 3, 40
 MOST_ROWS, PRODUCTS = 4000, 3e9
 # Draws of each mixture that a hidden value is scored by; rows worked on at once.
 DRAWS, AT_ONCE = 16, 256
+# Moves until ties lie where a mixture has them; their angle at first, and acceptance to tune it to.
+MOVES, ANGLE, ACCEPTANCE = 8, 0.5, 0.8
 
 
 def components_for(rows: int, columns: int) -> int:
@@ -72,7 +76,20 @@ def hidden_scores(
         streams = Streams([generator(seed, "hidden", int(rows[0]))], [len(rows) * places])
         start = streams.normal(reference.low.repeat_interleave(places, 0))
         draws = MixtureDraws(flow, reference, flow.members)
-        found.append(reference.outward(draws(start, streams)[0])[0])
+        position = draws(start, streams)[0]
+        if len(reference.ties):
+            # What a flag tells of the holes depends on where in its interval the score lies.
+            target = TableTarget(flow, reference)
+            position = tune(
+                lambda steps, target=target, draws=draws: table_moves(target, steps, bold=[draws]),
+                differentiated(target, position),
+                torch.full((len(rows),), ANGLE, dtype=torch.float64),
+                streams,
+                wanted=ACCEPTANCE,
+                largest=1.0,
+                length=MOVES,
+            ).state.position
+        found.append(reference.outward(position)[0])
     return hidden.scores(torch.cat(found).double().numpy())
 
 
