@@ -28,7 +28,7 @@ import pandas as pd
 
 from plmcmc import FlowImputer
 from plmcmc.imputation import Effort
-from plmcmc.training.table_training import TableTraining
+from plmcmc.training.tables.settings import TableTraining
 
 FILES, ROWS = 4, 10_000
 # What is done in a second of work does not matter here, that there are some does.

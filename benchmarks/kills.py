@@ -39,7 +39,7 @@ import plmcmc
 from plmcmc import disk
 from plmcmc.cli import main
 from plmcmc.imputation import EFFORTS, Effort
-from plmcmc.training.table_training import TableTraining
+from plmcmc.training.tables.settings import TableTraining
 
 # Jobs are small, so that many can be killed: what is done per second of work does not matter here.
 EFFORTS["fast"] = Effort(2, 2, 8, TableTraining(updates=1000, batch=16), 1, 8, 12)

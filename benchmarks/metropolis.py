@@ -37,7 +37,7 @@ from plmcmc import NICE, RealNVP, condition, load, methods
 from plmcmc.chains import Replayed, Whole
 from plmcmc.data import Incomplete
 from plmcmc.flows import Compiled, log_prob, lowered, record, rehearse, sample, while_sampling
-from plmcmc.flows.lowered import PRECISIONS
+from plmcmc.flows.passes.lowered import PRECISIONS
 from plmcmc.kernels import Metropolis, Mixture, Perturb, Resample
 from plmcmc.rng import Streams, blocks_of, rows_of_a_block
 from plmcmc.target import NormalAuxiliary, ProjectedLatentTarget

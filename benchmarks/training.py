@@ -27,7 +27,7 @@ from torch.optim import RMSprop
 from plmcmc import NICE
 from plmcmc.data import Independent, load_images
 from plmcmc.flows import log_prob, record, rehearse
-from plmcmc.flows.lowered import PRECISIONS
+from plmcmc.flows.passes.lowered import PRECISIONS
 from plmcmc.training import MonteCarloEM, paper_mnist
 from plmcmc.training.ascent import Ascent
 from plmcmc.training.maximise import maximise

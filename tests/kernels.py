@@ -28,7 +28,7 @@ from plmcmc.kernels import (
     UnadjustedLangevin,
 )
 from plmcmc.target import ConditionalTarget, ProjectedLatentTarget, Reference, TableTarget, Warp
-from plmcmc.training.gaussian import Gaussian, conditionals
+from plmcmc.training.tables.gaussian import Gaussian, conditionals
 
 
 def latent(flow, data):

@@ -4,7 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from plmcmc.flows.stored import CONFIG, WEIGHTS
+from plmcmc.storage.stored import CONFIG, WEIGHTS
 
 
 def rehash(path: Path) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 import spoilt_tables
 from fuzzing import _imputed, campaign, outcome, table_campaign, written
-from plmcmc.flows import FileError, load, stored
+from plmcmc.flows import FileError, load
 from plmcmc.imputation import FlowImputer
+from plmcmc.storage import stored
 from plmcmc.tables import excel
 from spoilt_files import KINDS, Case, packed, spoilt, whole_files
 

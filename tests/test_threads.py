@@ -6,7 +6,7 @@ import torch
 
 from plmcmc import FlowImputer
 from plmcmc.threads import one_thread
-from plmcmc.training.tabular import TableEM
+from plmcmc.training.tables.online_em import TableEM
 
 pytestmark = pytest.mark.usefixtures("tiny")
 

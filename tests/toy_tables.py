@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from plmcmc.imputation import Effort
-from plmcmc.training.table_training import TableTraining
+from plmcmc.training.tables.settings import TableTraining
 
 TINY = Effort(
     members=2,

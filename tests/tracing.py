@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from plmcmc.flows import compiled
+from plmcmc.flows.passes import compiled
 
 
 @contextmanager

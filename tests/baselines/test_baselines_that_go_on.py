@@ -17,7 +17,7 @@ from plmcmc.baselines.misgan_rounds import Rounds
 from plmcmc.baselines.miwae_epoch import MiwaeEpoch
 from plmcmc.chains import Checkpoint, CheckpointError
 from plmcmc.chains import progress as chains_progress
-from plmcmc.flows import captured
+from plmcmc.flows.passes import captured
 from plmcmc.rng import Streams
 from plmcmc.training.ascent import CaptureWarning
 

@@ -11,7 +11,8 @@ import torch
 from plmcmc.baselines.misgan_game import Game
 from plmcmc.baselines.misgan_networks import Players
 from plmcmc.baselines.misgan_rounds import FIRST, Rounds
-from plmcmc.flows import captured, full_precision
+from plmcmc.flows import full_precision
+from plmcmc.flows.passes import captured
 from plmcmc.training.ascent import CaptureWarning
 
 ROWS, SIZE, STEPS, CRITIC_STEPS = 20, (4, 4), 12, 2

@@ -12,7 +12,7 @@ from plmcmc.chains import Replayed, Sieved, stepper_of
 from plmcmc.data import Incomplete
 from plmcmc.flows import Captured, Compiled
 from plmcmc.flows.nice import most_log_prob
-from plmcmc.flows.wrapped import Wrapped
+from plmcmc.flows.passes.wrapped import Wrapped
 from plmcmc.kernels import Metropolis, Mixture, Perturb, Resample
 from plmcmc.kernels.sieve import SLACK, most_of, tried
 from plmcmc.rng import Streams

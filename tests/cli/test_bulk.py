@@ -11,7 +11,7 @@ import pytest
 from plmcmc import FlowImputer
 from plmcmc.cli import fit, large
 from plmcmc.imputation import EFFORTS
-from plmcmc.training.team import Team
+from plmcmc.training.tables.team import Team
 from table_files import run, text
 from toy_tables import LEAST, mixed, with_holes
 

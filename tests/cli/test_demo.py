@@ -17,7 +17,7 @@ from plmcmc.cli.demo import table as demo_table
 from plmcmc.cli.demo.scores import Trial, verdicts
 from plmcmc.posterior import ConvergenceWarning, Draws
 from plmcmc.training import Fitted
-from plmcmc.training.table_training import TableTraining
+from plmcmc.training.tables.settings import TableTraining
 from toy_tables import TINY
 
 LITTLE = replace(TINY, width=16, training=TableTraining(updates=30), chains=2, burn_in=6, states=4)

@@ -19,7 +19,7 @@ from plmcmc.tables import job as job_module
 from plmcmc.tables.job import Filled, Found, part_of, placing, working
 from plmcmc.tables.placing import is_ours
 from plmcmc.training import TrainingError
-from plmcmc.training.tabular import TableEM
+from plmcmc.training.tables.online_em import TableEM
 from table_files import run, text
 
 pytestmark = pytest.mark.usefixtures("tiny")

@@ -12,8 +12,8 @@ import pytest
 
 from plmcmc.imputation import EFFORTS
 from plmcmc.tables.job import FIT
-from plmcmc.training.table_training import TableTraining
-from plmcmc.training.tabular import TableEM
+from plmcmc.training.tables.online_em import TableEM
+from plmcmc.training.tables.settings import TableTraining
 from table_files import run, text
 from toy_tables import LEAST
 
@@ -28,7 +28,7 @@ import sys, time
 from test_resume import LONGER
 from plmcmc.cli import main
 from plmcmc.imputation import EFFORTS
-from plmcmc.training.tabular import TableEM
+from plmcmc.training.tables.online_em import TableEM
 
 EFFORTS["fast"] = LONGER
 step = TableEM.step

@@ -158,7 +158,7 @@ def test_training_goes_on_where_it_was_stopped(method, place, monkeypatch):
     assert place.checkpoint(part).exists()
     # What is there is gone on from: nothing is learned again.
     monkeypatch.setattr("plmcmc.training.completed.maximise", None)
-    monkeypatch.setattr("plmcmc.training.tabular.TableEM.step", None)
+    monkeypatch.setattr("plmcmc.training.tables.online_em.TableEM.step", None)
     monkeypatch.setattr("plmcmc.baselines.miwae_epoch.MiwaeEpoch.step", None)
     again = experiment.run(part, place).numbers
     # How long both took together nobody knows.

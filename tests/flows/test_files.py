@@ -26,7 +26,7 @@ from plmcmc.flows import (
 )
 from plmcmc.flows.files import _planned, describe
 from plmcmc.flows.sizes import layers
-from plmcmc.flows.strict_json import Fields
+from plmcmc.storage.strict_json import Fields
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from plmcmc.imputation import Effort, FlowImputer, sampling
 from plmcmc.kernels import Metropolis, Turns
 from plmcmc.posterior import ConvergenceWarning
-from plmcmc.training.table_training import TableTraining
+from plmcmc.training.tables.settings import TableTraining
 from toy_tables import TINY, mixed, with_holes
 
 EFFORT = Effort(

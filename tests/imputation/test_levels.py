@@ -8,7 +8,7 @@ import pytest
 from plmcmc.data import DataError, Schema
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.layout import Layout
-from plmcmc.training.validation import Hidden
+from plmcmc.training.tables.validation import Hidden
 from toy_tables import TINY
 
 

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 from plmcmc.imputation import FlowImputer, learning
 from plmcmc.imputation.likelihood import log_likelihood
 from plmcmc.kernels.mixture_draws import seen_log_prob
-from plmcmc.training.validation import Course
+from plmcmc.training.tables.validation import Course
 from toy_tables import TINY, mixed, with_holes
 
 

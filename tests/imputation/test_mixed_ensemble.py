@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 from plmcmc import FlowImputer
 from plmcmc.cli import main
 from plmcmc.flows import FileError, GaussianMixture
-from plmcmc.flows.stored import CONFIG, WEIGHTS
 from plmcmc.imputation import learning, sampling
 from plmcmc.imputation.density_checks import check_mixture
 from plmcmc.statistics import nmse
+from plmcmc.storage.stored import CONFIG, WEIGHTS
 from rehashed import rehash
 from toy_tables import TINY
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch.optim import AdamW
 
-from plmcmc.flows import RealNVP, captured, log_prob
+from plmcmc.flows import RealNVP, log_prob
+from plmcmc.flows.passes import captured
 from plmcmc.training.ascent import COMPILER, FIRST, Ascent, CaptureWarning
 from plmcmc.training.moments import moments_of
 

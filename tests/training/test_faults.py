@@ -17,11 +17,11 @@ from plmcmc.rng import Streams, generator
 from plmcmc.target import NormalAuxiliary
 from plmcmc.training import EMSchedule, FaultWarning, MonteCarloEM, TrainingError
 from plmcmc.training.ascent import Ascent
-from plmcmc.training.copula import copula
 from plmcmc.training.faults import Astray, Steady
-from plmcmc.training.table_training import TableTraining
-from plmcmc.training.tabular import TableEM
-from plmcmc.training.validation import Hidden
+from plmcmc.training.tables.copula import copula
+from plmcmc.training.tables.online_em import TableEM
+from plmcmc.training.tables.settings import TableTraining
+from plmcmc.training.tables.validation import Hidden
 
 ROWS, BATCH, EPOCHS = 96, 32, 5
 # Gradient steps of one stretch, after which numbers are looked at.

@@ -13,7 +13,7 @@ from plmcmc.chains import Checkpoint, CheckpointError, Unconditional
 from plmcmc.chains import progress as chains_progress
 from plmcmc.data import DataError
 from plmcmc.flows import NICE, Flatten, Linear, Preprocessed, Whiten, load, log_prob, save
-from plmcmc.flows.lowered import is_lowered
+from plmcmc.flows.passes.lowered import is_lowered
 from plmcmc.posterior import ConvergenceWarning
 from plmcmc.target import NormalAuxiliary
 from plmcmc.training import (
@@ -27,10 +27,10 @@ from plmcmc.training import (
     undouble,
 )
 from plmcmc.training import completed as m_step
-from plmcmc.training.gaussian import expectation_maximisation
 from plmcmc.training.moments import moments_of
 from plmcmc.training.presets import TABLES
 from plmcmc.training.schedule import OPTIMIZERS
+from plmcmc.training.tables.gaussian import expectation_maximisation
 from tracing import tracing
 
 MEAN = torch.tensor([10.0, -2.0, 0.0], dtype=torch.float64)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plmcmc.training.gaussian import SINGULAR, Gaussian, conditionals, precision_of
+from plmcmc.training.tables.gaussian import SINGULAR, Gaussian, conditionals, precision_of
 
 # Columns in units that differ by millions.
 UNITS = torch.tensor([1e-3, 1.0, 1e3], dtype=torch.float64)

@@ -6,7 +6,7 @@ from torch import nn
 
 from flow_cases import shaken
 from plmcmc.flows import NICE, RealNVP, log_prob
-from plmcmc.flows.compiled import CompileWarning, Fused
+from plmcmc.flows.passes.compiled import CompileWarning, Fused
 from plmcmc.training.ascent import Ascent
 from plmcmc.training.maximise import maximise
 from plmcmc.training.optimizers import OPTIMIZERS, optimizer_of

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from plmcmc.baselines.mean import checked_table, column_means
 from plmcmc.rng import RandomState, generator, seed_of
-from plmcmc.training.gaussian import (
+from plmcmc.training.tables.gaussian import (
     completed_mean,
     conditionals,
     expectation_maximisation,

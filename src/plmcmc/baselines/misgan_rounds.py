@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from plmcmc.baselines.misgan_game import Game
-from plmcmc.flows import captured
-from plmcmc.flows.captured import Outputs, Replay
+from plmcmc.flows.passes import captured
+from plmcmc.flows.passes.captured import Outputs, Replay
 from plmcmc.training.ascent import CaptureWarning
 
 # Steps of a kind that are run before it is recorded: by then all that is allocated once is.

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from plmcmc.baselines.autoencoder import Autoencoder, bound
 from plmcmc.baselines.epochs import Epochs
-from plmcmc.flows.captured import replayed
+from plmcmc.flows.passes.captured import replayed
 from plmcmc.rng import Streams
 from plmcmc.training import TrainingError
 from plmcmc.training.moments import moments_of

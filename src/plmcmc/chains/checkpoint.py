@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from plmcmc.chains.record import Recorder
 from plmcmc.disk import check_directory, write
 from plmcmc.flows import FileError
-from plmcmc.flows.stored import check_header, check_same
-from plmcmc.flows.strict_json import Fields, parsed
 from plmcmc.rng import RandomState, Streams, seed_of
+from plmcmc.storage.stored import check_header, check_same
+from plmcmc.storage.strict_json import Fields, parsed
 
 
 class CheckpointError(FileError):

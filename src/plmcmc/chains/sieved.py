@@ -14,7 +14,7 @@ from torch import Tensor
 from plmcmc.chains.replayed import FIRST
 from plmcmc.chains.whole import Whole
 from plmcmc.flows import record, rehearse
-from plmcmc.flows.compiled import Fused
+from plmcmc.flows.passes.compiled import Fused
 from plmcmc.kernels import Info, Metropolis
 from plmcmc.kernels.sieve import Tried, settled, tried
 from plmcmc.rng import BLOCK_ROWS, Streams

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plmcmc.chains.replayed import MOST_PASSES
 from plmcmc.chains.run import Stepper
-from plmcmc.flows.compiled import Fused
+from plmcmc.flows.passes.compiled import Fused
 from plmcmc.rng import Streams
 
 

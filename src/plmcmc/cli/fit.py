@@ -29,7 +29,7 @@ from plmcmc.tables.columns import Plan, plan_of_tables
 from plmcmc.tables.job import Job, part_of, placing, working
 from plmcmc.tables.placing import is_ours
 from plmcmc.tables.sample import sampled
-from plmcmc.training.team import Team, torchrun_team
+from plmcmc.training.tables.team import Team, torchrun_team
 
 # Of fewer rows nothing can be learned that would be worth filling in.
 LEAST_ROWS = 10

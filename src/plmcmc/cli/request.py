@@ -11,8 +11,8 @@ from plmcmc import __version__
 from plmcmc.cli.machine import free_memory, gigabytes
 from plmcmc.disk import hash_of, hashes_of, standing
 from plmcmc.distributed.request import check_apart
-from plmcmc.flows.stored import free_place
 from plmcmc.imputation.device import device_of
+from plmcmc.storage.stored import free_place
 
 SEED = 0
 EFFORT = "default"

@@ -1,17 +1,17 @@
 """In: data or latents. Out: latents or data, with log-determinants."""
 
-from plmcmc.flows.arithmetic import full_precision, while_sampling
 from plmcmc.flows.beside import Beside
-from plmcmc.flows.captured import Captured, frozen_weights, record, rehearse, replayed
-from plmcmc.flows.compiled import Compiled, compiled_within
 from plmcmc.flows.contract import BrokenFlow, check_flow
 from plmcmc.flows.files import load, save
 from plmcmc.flows.glow import Absolute, Glow
-from plmcmc.flows.kept import constant_weights
 from plmcmc.flows.linear import Linear
-from plmcmc.flows.lowered import lowered
 from plmcmc.flows.mixture import GaussianMixture
 from plmcmc.flows.nice import NICE
+from plmcmc.flows.passes.arithmetic import full_precision, while_sampling
+from plmcmc.flows.passes.captured import Captured, frozen_weights, record, rehearse, replayed
+from plmcmc.flows.passes.compiled import Compiled, compiled_within
+from plmcmc.flows.passes.kept import constant_weights
+from plmcmc.flows.passes.lowered import lowered
 from plmcmc.flows.preprocessing import (
     ChannelsFirst,
     Dequantise,
@@ -24,9 +24,9 @@ from plmcmc.flows.preprocessing import (
 from plmcmc.flows.protocol import ContextualFlow, Flow, differentiable, home, log_prob, sample
 from plmcmc.flows.realnvp import RealNVP
 from plmcmc.flows.rows import choose_rows, finite_rows, row_sum
-from plmcmc.flows.stored import FileError
 from plmcmc.flows.tabular import TabularFlow
 from plmcmc.flows.tilted import Tilted
+from plmcmc.storage.stored import FileError
 
 __all__ = [
     "NICE",

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from plmcmc.flows.base import seeded
 from plmcmc.flows.glow import Glow
 from plmcmc.flows.linear import Linear
-from plmcmc.flows.lowered import is_lowered
 from plmcmc.flows.mixture import GaussianMixture
 from plmcmc.flows.nice import NICE
+from plmcmc.flows.passes.lowered import is_lowered
 from plmcmc.flows.preprocessing import (
     ChannelsFirst,
     Dequantise,
@@ -27,7 +27,8 @@ from plmcmc.flows.preprocessing import (
 from plmcmc.flows.protocol import Flow, home
 from plmcmc.flows.realnvp import RealNVP
 from plmcmc.flows.sizes import layers, numbers
-from plmcmc.flows.stored import (
+from plmcmc.flows.tabular import TabularFlow
+from plmcmc.storage.stored import (
     WEIGHTS,
     check_same,
     damage_named,
@@ -35,8 +36,7 @@ from plmcmc.flows.stored import (
     read_model,
     write_model,
 )
-from plmcmc.flows.strict_json import Fields, shown
-from plmcmc.flows.tabular import TabularFlow
+from plmcmc.storage.strict_json import Fields, shown
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 FORMAT = "plmcmc-flow"

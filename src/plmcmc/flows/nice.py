@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
 from plmcmc.flows.conditioner import conditioner
-from plmcmc.flows.grid import on_grid, whole
 from plmcmc.flows.latents import LATENTS
+from plmcmc.flows.passes.grid import on_grid, whole
+from plmcmc.flows.passes.wrapped import Wrapped
 from plmcmc.flows.protocol import Flow
-from plmcmc.flows.wrapped import Wrapped
 
 
 class NICE(LatentFlow):
@@ -32,8 +32,8 @@ class NICE(LatentFlow):
 
     name = "nice"
     # For networks that round what they see: halves are kept on a grid of this step (see
-    # `plmcmc.flows.grid`), and shifts are told in steps. `grid` is the same as a tensor: to a
-    # compiler a number is a constant, and every other one a function to compile.
+    # `plmcmc.flows.passes.grid`), and shifts are told in steps. `grid` is the same as a tensor: to
+    # a compiler a number is a constant, and every other one a function to compile.
     grid_step: float | None = None
     grid: Tensor | None
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from plmcmc.flows import GaussianMixture, TabularFlow
-from plmcmc.flows.stored import WEIGHTS
+from plmcmc.storage.stored import WEIGHTS
 
 # No mean of normal scores, nor a deviation of them, is near this.
 FARTHEST = 1e3

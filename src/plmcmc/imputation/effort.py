@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from plmcmc.training.table_training import TableTraining
+from plmcmc.training.tables.settings import TableTraining
 
 
 @dataclass(frozen=True)

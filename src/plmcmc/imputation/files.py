@@ -17,15 +17,6 @@ from plmcmc.data.schema import KINDS, Column, Levels, Numbers
 from plmcmc.flows import GaussianMixture, TabularFlow
 from plmcmc.flows.base import check_order
 from plmcmc.flows.files import describe, rebuild
-from plmcmc.flows.stored import (
-    WEIGHTS,
-    check_same,
-    damage_named,
-    free_place,
-    read_model,
-    write_model,
-)
-from plmcmc.flows.strict_json import Fields, shown
 from plmcmc.imputation.convergence import no_chains
 from plmcmc.imputation.density_checks import check_bounded, check_mixture, check_moments
 from plmcmc.imputation.device import device_of
@@ -33,8 +24,17 @@ from plmcmc.imputation.drawing import STATISTICS
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
-from plmcmc.training.gaussian import Gaussian
-from plmcmc.training.table_training import TableTraining
+from plmcmc.storage.stored import (
+    WEIGHTS,
+    check_same,
+    damage_named,
+    free_place,
+    read_model,
+    write_model,
+)
+from plmcmc.storage.strict_json import Fields, shown
+from plmcmc.training.tables.gaussian import Gaussian
+from plmcmc.training.tables.settings import TableTraining
 
 FORMAT = "plmcmc-imputer"
 # Of each thing that an effort counts.

@@ -28,7 +28,7 @@ from plmcmc.imputation.likelihood import log_likelihood
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import interval_ends
 from plmcmc.rng import RandomState
-from plmcmc.training.team import Team
+from plmcmc.training.tables.team import Team
 
 Array = NDArray[np.float64]
 

@@ -15,15 +15,15 @@ from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.model import TableModel
 from plmcmc.rng import Streams, generator
 from plmcmc.threads import one_thread
-from plmcmc.training.copula import Copula, copula
-from plmcmc.training.gaussian import Gaussian, expectation_maximisation, precision_of
-from plmcmc.training.mixtures import components_for, fit_mixtures, hidden_scores
-from plmcmc.training.references import References
-from plmcmc.training.ridge import chosen_ridge
-from plmcmc.training.tabular import ALONE, TableEM
-from plmcmc.training.team import Team
-from plmcmc.training.team_checkpoint import TeamCheckpoint
-from plmcmc.training.validation import Hidden
+from plmcmc.training.tables.copula import Copula, copula
+from plmcmc.training.tables.gaussian import Gaussian, expectation_maximisation, precision_of
+from plmcmc.training.tables.mixtures import components_for, fit_mixtures, hidden_scores
+from plmcmc.training.tables.online_em import ALONE, TableEM
+from plmcmc.training.tables.references import References
+from plmcmc.training.tables.ridge import chosen_ridge
+from plmcmc.training.tables.team import Team
+from plmcmc.training.tables.team_checkpoint import TeamCheckpoint
+from plmcmc.training.tables.validation import Hidden
 
 Array = NDArray[np.float64]
 # Gaussians of rows weighted at random, of how many rows; they differ by more than is left of EM.

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from plmcmc.data import Schema
 from plmcmc.flows import Beside, Flow, GaussianMixture, TabularFlow, Tilted
-from plmcmc.training.gaussian import Gaussian
-from plmcmc.training.references import References
+from plmcmc.training.tables.gaussian import Gaussian
+from plmcmc.training.tables.references import References
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from plmcmc import statistics
 from plmcmc.disk import write
 from plmcmc.flows import FileError
-from plmcmc.flows.strict_json import Fields, parsed
+from plmcmc.storage.strict_json import Fields, parsed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,9 @@ import pandas as pd
 import pyarrow as pa
 
 from plmcmc.data.schema import KINDS
-from plmcmc.flows.strict_json import parsed, shown
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.kinds import DISTINCT, MANY, MOST_LEVELS
+from plmcmc.storage.strict_json import parsed, shown
 from plmcmc.tables import Table, check_readable, check_same
 from plmcmc.tables.kinds import NUMBER, Kinds, listed
 from plmcmc.tables.parquet import ParquetTable

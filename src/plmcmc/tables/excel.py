@@ -22,7 +22,7 @@ from xml.parsers import expat
 import numpy as np
 import pandas as pd
 
-from plmcmc.flows.strict_json import shown
+from plmcmc.storage.strict_json import shown
 from plmcmc.tables.kinds import Flag, Kinds, check_names
 from plmcmc.tables.words import Worded, Words, markers_of, reader_of
 from plmcmc.tables.workbook import Sheet, letters_of, repacked, sheet_path

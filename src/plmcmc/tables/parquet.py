@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from plmcmc.flows.strict_json import shown
 from plmcmc.imputation.reading import LARGEST
+from plmcmc.storage.strict_json import shown
 from plmcmc.tables.kinds import Flag, Kinds, check_names, numbers_of
 
 # What a column of Parquet must be stored as to hold a kind; other kinds fit anywhere.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from plmcmc.flows.strict_json import shown
+from plmcmc.storage.strict_json import shown
 from plmcmc.tables.kinds import Flag, Kinds, check_names
 from plmcmc.tables.words import Worded, Words, markers_of, reader_of
 

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plmcmc.flows.strict_json import shown
 from plmcmc.imputation.reading import LARGEST
+from plmcmc.storage.strict_json import shown
 from plmcmc.tables.kinds import NUMBER, Kinds, numbers_of
 
 MARKERS = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")

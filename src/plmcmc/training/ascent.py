@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 from torch.optim import Optimizer
 
-from plmcmc.flows import Flow, captured, log_prob
-from plmcmc.flows.arithmetic import rounded_products
-from plmcmc.flows.captured import Replay
-from plmcmc.flows.compiled import Fused, with_own_code
+from plmcmc.flows import Flow, log_prob
+from plmcmc.flows.passes import captured
+from plmcmc.flows.passes.arithmetic import rounded_products
+from plmcmc.flows.passes.captured import Replay
+from plmcmc.flows.passes.compiled import Fused, with_own_code
 from plmcmc.training.shadows import Shadows
 from plmcmc.training.update import update_of
 

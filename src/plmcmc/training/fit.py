@@ -20,7 +20,7 @@ from plmcmc.chains import (
 )
 from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import ContextualFlow, Dequantise, Flow, Preprocessed, home, sample
-from plmcmc.flows.lowered import PRECISIONS
+from plmcmc.flows.passes.lowered import PRECISIONS
 from plmcmc.rng import RandomState, Streams, generator
 from plmcmc.training.epoch import Augment, Epoch, EpochInfo, EpochState
 from plmcmc.training.faults import TrainingError

@@ -10,7 +10,7 @@ import torch
 from torch.optim import Optimizer, RMSprop
 from torch.optim.rmsprop import rmsprop
 
-from plmcmc.flows.compiled import Fused, with_own_code
+from plmcmc.flows.passes.compiled import Fused, with_own_code
 from plmcmc.training.moments import moments_of
 from plmcmc.training.shadows import Shadows
 

@@ -21,7 +21,7 @@ from plmcmc.experiments.words import in_tables, table, with_error
 from plmcmc.imputation import Effort
 from plmcmc.statistics import coverage, crps, nmse
 from plmcmc.training.presets import TABLES
-from plmcmc.training.table_training import TableTraining
+from plmcmc.training.tables.settings import TableTraining
 
 SETS = tuple(TABLES)
 # Mean and standard error, as printed: sets in the order of `SETS`.

@@ -1,0 +1,1 @@
+"""In: a flow. Out: the same passes, computed faster: replayed, compiled, lowered."""

@@ -1,0 +1,36 @@
+"""The Gaussian's conditionals of a table's rows, one set of matrices for each pattern of holes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from plmcmc.data import Regions
+from plmcmc.target import Reference
+from plmcmc.training.tables.gaussian import Gaussian, conditionals, patterns_of
+
+
+class References:
+    """What is known of a table's scores, and how a Gaussian goes on from it.
+
+    Args:
+        gaussian: of the scores.
+        regions: where they may lie.
+        like: a tensor of the dtype and on the device that are wanted.
+    """
+
+    def __init__(self, gaussian: Gaussian, regions: Regions, like: Tensor) -> None:
+        self.low, self.high = (torch.as_tensor(end).to(like) for end in regions)
+        observed = ~(torch.isinf(self.low) & torch.isinf(self.high))
+        patterns, self.which = patterns_of(observed)
+        found = conditionals(Gaussian(*(part.to(like.device) for part in gaussian)), patterns)
+        self.gain, self.root = found.gain.to(like), found.root.to(like)
+        self.mean = gaussian.mean.to(like)
+
+    def of(self, rows: Tensor) -> Reference:
+        """Return the reference of these rows."""
+        rows = rows.to(self.which.device)
+        which = self.which[rows]
+        return Reference(
+            self.low[rows], self.high[rows], self.mean, self.gain[which], self.root[which]
+        )
