@@ -158,12 +158,13 @@ class Table1(Experiment):
             # No more than it asks for: its numbers depend on nothing else.
             budget: Any = SimpleNamespace(**self._asked(method))
             kept = place.checkpoint(part)
+            of = [self.settings(), self.settings_of(part), place.device.partition(":")[0]]
             filler = FILLERS[method](budget, place, seed, kept / "training")
             filler.fit(digits.train, observed)
             trained = time.perf_counter() - began
             numbers = kept_scores(
                 kept / "tests.json",
-                described([self.settings(), self.settings_of(part), judge.name, filler.trained]),
+                described([*of, judge.name, judge.truth, filler.trained]),
                 [1000 * (seed + 1) + number for number in range(self.tests)],
                 partial(scored, filler, judge, hide),
             )
