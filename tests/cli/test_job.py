@@ -16,8 +16,8 @@ from plmcmc.cli.request import identity_of
 from plmcmc.data import DataError
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables import job as job_module
+from plmcmc.tables.claims import is_ours
 from plmcmc.tables.job import Filled, Found, part_of, placing, working
-from plmcmc.tables.placing import is_ours
 from plmcmc.training import TrainingError
 from plmcmc.training.tables.online_em import TableEM
 from table_files import run, text

@@ -11,10 +11,10 @@ import pytest
 
 from plmcmc.cli import report as module
 from plmcmc.cli.report import _diagnosed
+from plmcmc.cli.report.cautions import Column, interval_coverage, right_levels, warnings_of
 from plmcmc.cli.report.diagnosis import level_row, width_row
 from plmcmc.cli.report.figures import LINES, SHOWN, _by_pattern, _lines, most_holes, pattern_png
 from plmcmc.cli.report.page import listed
-from plmcmc.cli.report.words import Column, interval_coverage, right_levels, warnings_of
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.diagnosis import ROWS, Diagnosis
 from plmcmc.tables.fill import Found

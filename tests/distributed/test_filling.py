@@ -13,8 +13,8 @@ from part_by_part import PART, ROWS, contents, filled, interrupted_after, touche
 from plmcmc import FlowImputer, rng
 from plmcmc.disk import WriteError
 from plmcmc.distributed import filling, impute, streaming, worker
-from plmcmc.distributed.order import Order, Task, check_unchanged, stamp_of
 from plmcmc.distributed.streaming import streamed
+from plmcmc.distributed.work_plan import Order, Task, check_unchanged, stamp_of
 from plmcmc.rng import part_seed
 from plmcmc.tables.job import MANIFEST
 from toy_tables import TINY, mixed, with_holes

@@ -3,7 +3,7 @@
 import pytest
 
 from plmcmc.distributed.manifest import Manifest
-from plmcmc.distributed.order import Order, Source
+from plmcmc.distributed.work_plan import Order, Source
 from plmcmc.rng import PART_ROWS
 
 

@@ -12,12 +12,12 @@ from plmcmc.experiments.digits.fillers import FILLERS, Mean
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import mechanism_of
 from plmcmc.experiments.digits.table1 import CELLS, PAPER
+from plmcmc.experiments.markdown import in_tables
 from plmcmc.experiments.sources import embedded_digits, embedded_table, enlarged
 from plmcmc.experiments.study import Found, Place
 from plmcmc.experiments.tables import table2
 from plmcmc.experiments.tables.fillers import Filled, TableBudget, TableFiller
 from plmcmc.experiments.tables.table2 import Table2, scores
-from plmcmc.experiments.words import in_tables
 from plmcmc.flows import log_prob
 from plmcmc.training import FittedEM
 

@@ -12,7 +12,7 @@ import pytest
 from plmcmc.data import DataError
 from plmcmc.disk import WriteError
 from plmcmc.experiments import experiment_of
-from plmcmc.experiments.kept import read_arrays
+from plmcmc.experiments.cache import read_arrays
 from plmcmc.experiments.ledger import LINES, Ledger, LedgerError, as_json
 from plmcmc.experiments.study import Found, Place
 

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
-from plmcmc.baselines.abreast import Abreast
+from plmcmc.baselines.cuda_streams import Abreast
 from plmcmc.baselines.misgan_networks import Players
 from plmcmc.baselines.wasserstein import critic_loss
 from plmcmc.training.optimizers import optimizer_of

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from plmcmc.chains.compiled_steps import Whole
+from plmcmc.chains.early_rejection import Sieved
 from plmcmc.chains.replayed import Replayed
 from plmcmc.chains.run import Stepper
-from plmcmc.chains.sieved import Sieved
-from plmcmc.chains.whole import Whole
 from plmcmc.kernels import Kernel, Metropolis, State
-from plmcmc.kernels.sieve import most_of
+from plmcmc.kernels.early_rejection import most_of
 from plmcmc.rng import BLOCK_ROWS
 
 # Fewer rows are not worth two halves.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from plmcmc.cli.large import rows_to_read
+from plmcmc.cli.memory_budget import rows_to_read
 from plmcmc.cli.request import (
     EFFORT,
     SEED,
@@ -25,9 +25,9 @@ from plmcmc.cli.summary import tell_passed
 from plmcmc.disk import check_directory
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables import Table, check_no_directory, read_tables
+from plmcmc.tables.claims import is_ours
 from plmcmc.tables.columns import Plan, plan_of_tables
 from plmcmc.tables.job import Job, part_of, placing, working
-from plmcmc.tables.placing import is_ours
 from plmcmc.tables.sample import sampled
 from plmcmc.training.tables.team import Team, torchrun_team
 

@@ -34,9 +34,9 @@ from plmcmc.flows import (
     sample,
     save,
 )
+from plmcmc.tables.claims import is_ours
 from plmcmc.tables.job import part_of, placing, working
 from plmcmc.tables.places import check_free
-from plmcmc.tables.placing import is_ours
 from plmcmc.training import Fitted, bits_per_value, fit_flow
 
 Images = NDArray[np.uint8]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from plmcmc.cli.bulk import impute_in_parts, in_parts
 from plmcmc.cli.fit import check_enough, fitted
-from plmcmc.cli.large import rows_to_read
+from plmcmc.cli.impute_parquet import impute_in_parts, in_parts
+from plmcmc.cli.memory_budget import rows_to_read
 from plmcmc.cli.report import Asked, report
 from plmcmc.cli.request import EFFORT, check_draws, check_options, identity_of
 from plmcmc.cli.say import say, warn, warnings_in_words

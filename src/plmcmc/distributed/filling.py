@@ -8,11 +8,10 @@ from typing import Any
 
 from plmcmc import __version__
 from plmcmc.disk import hashes_of
-from plmcmc.distributed.course import Course, Done
+from plmcmc.distributed.file_numbers import Numbered, numbered
+from plmcmc.distributed.job_run import Course, Done
 from plmcmc.distributed.manifest import Manifest
-from plmcmc.distributed.numbers import Numbered, numbered
 from plmcmc.distributed.on_ray import OnRay
-from plmcmc.distributed.order import Engine, Order
 from plmcmc.distributed.request import (
     check_apart,
     check_asked,
@@ -25,6 +24,7 @@ from plmcmc.distributed.request import (
 )
 from plmcmc.distributed.sources import looked_at
 from plmcmc.distributed.streaming import streamed
+from plmcmc.distributed.work_plan import Engine, Order
 from plmcmc.distributed.worker import model_of
 from plmcmc.imputation.convergence import warn_of_few
 from plmcmc.tables import check_readable

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plmcmc.disk import hash_of, placing
-from plmcmc.distributed.order import Line, Order, Source
+from plmcmc.distributed.work_plan import Line, Order, Source
 from plmcmc.tables.parquet import damage_in_words, opened
 
 # Bytes of a group of rows, about: they are read and packed together.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from plmcmc.disk import failing_in_words, hash_of
-from plmcmc.distributed.order import Line, Order, Source, stamp_of
+from plmcmc.distributed.work_plan import Line, Order, Source, stamp_of
 
 Written = Sequence[Any]
 """An output's size in bytes, when it was written, in nanoseconds, and its hash."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from plmcmc.distributed.order import Line, Order, Task
+from plmcmc.distributed.work_plan import Line, Order, Task
 from plmcmc.distributed.worker import Worker
 
 

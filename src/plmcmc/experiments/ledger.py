@@ -11,7 +11,7 @@ from typing import Any
 
 from plmcmc.data import DataError
 from plmcmc.disk import check_directory, failing_in_words, hash_of, write
-from plmcmc.experiments.kept import read_arrays, write_arrays
+from plmcmc.experiments.cache import read_arrays, write_arrays
 from plmcmc.experiments.study import Found
 
 LINES, ARRAYS = "numbers.jsonl", "arrays"

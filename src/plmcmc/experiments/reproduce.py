@@ -12,12 +12,12 @@ from pathlib import Path
 
 from plmcmc.disk import check_directory, failing_in_words, locked, write
 from plmcmc.experiments.catalogue import CATALOGUE, experiment_of
+from plmcmc.experiments.data_check import check_data
 from plmcmc.experiments.ledger import ARRAYS, LINES, Ledger
-from plmcmc.experiments.made import made_on
-from plmcmc.experiments.needs import check_data
+from plmcmc.experiments.markdown import listed
+from plmcmc.experiments.provenance import made_on
 from plmcmc.experiments.report import FULL, SMOKE, reported
 from plmcmc.experiments.study import Experiment, Found, Place
-from plmcmc.experiments.words import listed
 from plmcmc.imputation.device import device_of
 
 REPORT, SHARED = "report.md", "shared"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from plmcmc.imputation.model import TableModel
 from plmcmc.posterior import ConvergenceWarning, StuckWarning
-from plmcmc.posterior.verdict import named_rows
+from plmcmc.posterior.quality_warnings import named_rows
 
 LIMIT = 1.1
 # Under this share of converged holes there is a warning.

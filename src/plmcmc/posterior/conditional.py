@@ -38,7 +38,7 @@ from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.evidence import Evidence, evidence
 from plmcmc.posterior.methods import Auto, method_of
 from plmcmc.posterior.plan import Plan
-from plmcmc.posterior.verdict import warn
+from plmcmc.posterior.quality_warnings import warn
 from plmcmc.rng import RandomState, seed_of
 
 # Columns of a table whose metrics are kept whole.

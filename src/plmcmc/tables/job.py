@@ -37,9 +37,9 @@ from plmcmc.disk import (
     write,
     write_directory,
 )
+from plmcmc.tables.claims import Places, note, noted
 from plmcmc.tables.fill import Filled, Found
 from plmcmc.tables.places import check_length
-from plmcmc.tables.placing import Places, note, noted
 from plmcmc.training import TrainingError
 
 IDENTITY, FIT, TABLE = "job.json", "fit.safetensors", "table-"

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from plmcmc.storage.strict_json import shown
+from plmcmc.tables.cells import Worded, Words, markers_of, reader_of
 from plmcmc.tables.kinds import Flag, Kinds, check_names
-from plmcmc.tables.words import Worded, Words, markers_of, reader_of
 
 SEPARATING = (";", "\t", "|", ",")
 NEWLINE = re.compile(r"\r\n|\r|\n")

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from plmcmc.flows import Preprocessed, log_prob
 from plmcmc.rng import Streams
 from plmcmc.training.ascent import Ascent
-from plmcmc.training.faults import Steady, TrainingError
+from plmcmc.training.divergence import Steady, TrainingError
 from plmcmc.training.maximise import maximise
 from plmcmc.training.moments import moments_of
 from plmcmc.training.optimizers import set_rate

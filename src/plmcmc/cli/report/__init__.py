@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from plmcmc import __version__
 from plmcmc.cli.printable import named
+from plmcmc.cli.report.cautions import Column, converged_share, interval_coverage, warnings_of
 from plmcmc.cli.report.diagnosis import chains_section, hidden_section, imputed_section
 from plmcmc.cli.report.figures import PATTERN_ROWS, pattern_png
 from plmcmc.cli.report.page import NOTHING, Html, bar, element, listed, page, picture, table
-from plmcmc.cli.report.words import Column, converged_share, interval_coverage, warnings_of
 from plmcmc.imputation import EFFORTS, FlowImputer
 from plmcmc.imputation.diagnosis import LEVEL, ROWS, Diagnosis
 from plmcmc.tables import Table

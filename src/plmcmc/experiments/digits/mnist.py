@@ -19,11 +19,11 @@ from plmcmc.experiments.digits.complete_flow import FLOW_READINGS, FlowOfDigits
 from plmcmc.experiments.digits.hidden import HiddenDigits, Rows
 from plmcmc.experiments.digits.masked import masked_digit
 from plmcmc.experiments.digits.missing import masks_of, mechanism_of
+from plmcmc.experiments.markdown import OURS, PL_MCMC, table
 from plmcmc.experiments.pictures import as_bytes, strips_of, write_strips
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
 from plmcmc.experiments.whitened import whitening_of
-from plmcmc.experiments.words import OURS, PL_MCMC, table
 from plmcmc.flows import full_precision, sample
 from plmcmc.posterior import Draws, condition
 from plmcmc.posterior.methods import Metropolis, Pullback

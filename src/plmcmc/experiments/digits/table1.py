@@ -18,10 +18,10 @@ from plmcmc.experiments.digits.filler import Budget
 from plmcmc.experiments.digits.fillers import FILLERS
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import MECHANISMS, masks_of, mechanism_of
-from plmcmc.experiments.digits.tested import kept_scores, scored
+from plmcmc.experiments.digits.resumable_tests import kept_scores, scored
+from plmcmc.experiments.markdown import in_tables, table, with_error
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
-from plmcmc.experiments.words import in_tables, table, with_error
 
 # The cells that bars are set for come first.
 CELLS = tuple(f"{kind} {rate}" for rate in (0.6, 0.3, 0.9) for kind in MECHANISMS)

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from plmcmc.diagnostics import Decisions as Decided
 from plmcmc.diagnostics import decision_study
+from plmcmc.experiments.cache import write_figure
 from plmcmc.experiments.digits.complete_flow import FLOW_READINGS
 from plmcmc.experiments.digits.masked import MaskedDigit, masked_digit
 from plmcmc.experiments.efficiency.figures import envelopes, middle_and_spread
-from plmcmc.experiments.kept import write_figure
+from plmcmc.experiments.markdown import over_replications, table, with_error
 from plmcmc.experiments.study import Experiment, Found, Place, more
-from plmcmc.experiments.words import over_replications, table, with_error
 from plmcmc.posterior.methods import Metropolis
 from plmcmc.target import NormalAuxiliary
 

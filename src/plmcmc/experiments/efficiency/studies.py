@@ -15,9 +15,9 @@ from plmcmc.chains import Unconditional
 from plmcmc.experiments.digits.complete_flow import FLOW_READINGS
 from plmcmc.experiments.digits.masked import Case, MaskedDigit, masked_digit
 from plmcmc.experiments.efficiency.averages import Averages, follow
+from plmcmc.experiments.efficiency.captions import PAPER, about, ends_of, table_of, told_of
 from plmcmc.experiments.efficiency.converged import Converged, Truth
 from plmcmc.experiments.efficiency.figures import draw_curves, draw_means, envelopes
-from plmcmc.experiments.efficiency.words import PAPER, about, ends_of, table_of, told_of
 from plmcmc.experiments.study import Experiment, Found, Place, more
 from plmcmc.posterior import Method, condition
 from plmcmc.posterior.methods import Gibbs, Metropolis, Pullback

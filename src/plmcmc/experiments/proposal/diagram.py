@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plmcmc.data import Incomplete
+from plmcmc.experiments.markdown import table
 from plmcmc.experiments.proposal.figure import draw_proposal
 from plmcmc.experiments.study import Experiment, Found, Place
-from plmcmc.experiments.words import table
 from plmcmc.flows import RealNVP, home, log_prob
 from plmcmc.kernels import Metropolis, Perturb
 from plmcmc.rng import Streams

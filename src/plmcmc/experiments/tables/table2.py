@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.data import Independent
+from plmcmc.experiments.markdown import in_tables, table, with_error
 from plmcmc.experiments.sources import EMBEDDED, Table, embedded_table, uci
 from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
 from plmcmc.experiments.tables.fillers import ASKED, OURS, Filled, TableBudget, TableFiller
-from plmcmc.experiments.words import in_tables, table, with_error
 from plmcmc.imputation import Effort
 from plmcmc.statistics import coverage, crps, nmse
 from plmcmc.training.presets import TABLES

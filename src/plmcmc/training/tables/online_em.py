@@ -21,7 +21,7 @@ from plmcmc.flows import TabularFlow
 from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams
 from plmcmc.target import TableTarget
-from plmcmc.training.faults import Astray, Steady
+from plmcmc.training.divergence import Astray, Steady
 from plmcmc.training.moments import moments_of
 from plmcmc.training.saved import fill
 from plmcmc.training.tables.ascent import TableAscent

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plmcmc.experiments.study import Found
-from plmcmc.experiments.words import (
+from plmcmc.experiments.markdown import (
     OURS,
     OURS_IN_SHORT,
     PL_MCMC,
@@ -17,6 +16,7 @@ from plmcmc.experiments.words import (
     table,
     with_error,
 )
+from plmcmc.experiments.study import Found
 
 SCORES = ("RMSE", "RMSE to the converged mean", "accepted, first tenth", "accepted, last tenth")
 COLUMNS = (*SCORES, "proposals", "passes", "seconds")

@@ -8,7 +8,7 @@ import pytest
 
 from part_by_part import contents, filled, interrupted_after, touched_at_work
 from plmcmc.distributed import impute, streaming
-from plmcmc.distributed.numbers import numbered
+from plmcmc.distributed.file_numbers import numbered
 
 pytestmark = pytest.mark.usefixtures("small_parts")
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from plmcmc.chains.compiled_steps import Whole
 from plmcmc.chains.replayed import FIRST
-from plmcmc.chains.whole import Whole
 from plmcmc.flows import record, rehearse
 from plmcmc.flows.passes.compiled import Fused
 from plmcmc.kernels import Info, Metropolis
-from plmcmc.kernels.sieve import Tried, settled, tried
+from plmcmc.kernels.early_rejection import Tried, settled, tried
 from plmcmc.rng import BLOCK_ROWS, Streams
 from plmcmc.target import Point
 

@@ -13,7 +13,7 @@ from plmcmc.disk import WriteError
 from plmcmc.distributed.joining import DamagedError, damaged, join, remove_parts
 from plmcmc.distributed.manifest import Manifest
 from plmcmc.distributed.on_ray import RayError
-from plmcmc.distributed.order import Engine, Line, Source, check_unchanged, tasks_of
+from plmcmc.distributed.work_plan import Engine, Line, Source, check_unchanged, tasks_of
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables.fill import Found, pooled
 from plmcmc.tables.job import Job, placing

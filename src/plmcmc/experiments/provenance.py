@@ -8,7 +8,7 @@ from importlib import import_module
 
 import torch
 
-from plmcmc.experiments.words import listed, table
+from plmcmc.experiments.markdown import listed, table
 
 COLUMNS = ("plmcmc", "torch", "device", "date")
 UNKNOWN = "not noted"

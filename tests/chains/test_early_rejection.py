@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import plmcmc
-import plmcmc.chains.sieved as sieved
+import plmcmc.chains.early_rejection as early_rejection
 from exact import FLOWS, begin
 from plmcmc.chains import Replayed, Sieved, stepper_of
 from plmcmc.data import Incomplete
@@ -14,7 +14,7 @@ from plmcmc.flows import Captured, Compiled
 from plmcmc.flows.nice import most_log_prob
 from plmcmc.flows.passes.wrapped import Wrapped
 from plmcmc.kernels import Metropolis, Mixture, Perturb, Resample
-from plmcmc.kernels.sieve import SLACK, most_of, tried
+from plmcmc.kernels.early_rejection import SLACK, most_of, tried
 from plmcmc.rng import Streams
 from plmcmc.target import FlatAuxiliary, NormalAuxiliary, ProjectedLatentTarget
 from toys import quiet
@@ -228,9 +228,9 @@ def test_where_a_proposal_overflows_the_chain_stays():
 
 @pytest.mark.parametrize("hopeful", [0, 1, 64, 65, 300])
 def test_sizes_hold_those_who_hope(hopeful):
-    size = sieved.size_for(hopeful, 300)
+    size = early_rejection.size_for(hopeful, 300)
     assert max(hopeful, 64) <= size <= min(300, hopeful + 64)
-    assert sieved.size_for(hopeful, 100_000) == 6250
+    assert early_rejection.size_for(hopeful, 100_000) == 6250
 
 
 @pytest.mark.parametrize("wrap", [lambda flow: flow, lambda flow: Captured(Compiled(flow))])
@@ -252,8 +252,8 @@ class Recorder:
     def __init__(self, monkeypatch, refuses=None):
         self.records = self.replays = 0
         self.refuses = refuses
-        monkeypatch.setattr(sieved, "rehearse", lambda work: work())
-        monkeypatch.setattr(sieved, "record", self.record)
+        monkeypatch.setattr(early_rejection, "rehearse", lambda work: work())
+        monkeypatch.setattr(early_rejection, "record", self.record)
 
     def record(self, work, generators=()):
         self.records += 1
@@ -287,7 +287,7 @@ def test_a_gpu_replays_both_halves(monkeypatch, case):
     stepper = Sieved(own, most_of(own), replay=True)
     assert same(walked(stepper, state), walked(own, state))
     # The first half, and the second of some sizes.
-    assert 2 <= recorder.records <= 1 + sieved.SIZES
+    assert 2 <= recorder.records <= 1 + early_rejection.SIZES
     assert recorder.replays > STEPS
     with pytest.raises(ValueError, match="the streams that they were recorded with"):
         walked(stepper, state)
