@@ -48,7 +48,7 @@ def write_all(files: Mapping[Path, bytes]) -> None:
 
 
 @contextmanager
-def placing(path: Path) -> Iterator[BinaryIO]:
+def writing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write to, which takes its place once all is in it."""
     temporary = partial_of(path)
     try:

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 import plmcmc
-import plmcmc.chains.early_rejection as early_rejection
 from exact import FLOWS, begin
-from plmcmc.chains import Replayed, Sieved, stepper_of
+from plmcmc.chains import Replayed, Sieved, early_rejection, stepper_of
 from plmcmc.data import Incomplete
 from plmcmc.flows import Captured, Compiled
 from plmcmc.flows.nice import most_log_prob

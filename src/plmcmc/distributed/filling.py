@@ -9,7 +9,7 @@ from typing import Any
 from plmcmc import __version__
 from plmcmc.disk import hashes_of
 from plmcmc.distributed.file_numbers import Numbered, numbered
-from plmcmc.distributed.job_run import Course, Done
+from plmcmc.distributed.job_run import Done, JobRun
 from plmcmc.distributed.manifest import Manifest
 from plmcmc.distributed.on_ray import OnRay
 from plmcmc.distributed.request import (
@@ -28,7 +28,7 @@ from plmcmc.distributed.work_plan import Engine, Order
 from plmcmc.distributed.worker import model_of
 from plmcmc.imputation.convergence import warn_of_few
 from plmcmc.tables import check_readable
-from plmcmc.tables.job import MANIFEST, part_of, placing, working
+from plmcmc.tables.job import MANIFEST, claimed_places, part_of, working
 from plmcmc.tables.kinds import listed
 from plmcmc.tables.places import check_free, places_of
 
@@ -104,7 +104,7 @@ def impute(
     places = places_of(paths, output, draws, directory=directory)
     part = part_of(output, several=directory)
     every = [place for own in places for place in own]
-    check_free(every, overwrite=overwrite, ours=placing(part), data=paths)
+    check_free(every, overwrite=overwrite, ours=claimed_places(part), data=paths)
     kept = part.absolute()
     order = Order(model.absolute(), kept, draws, statistic, seed, flag, words, device)
     imputer = model_of(order)
@@ -119,11 +119,11 @@ def impute(
             looked = looked_at(files.paths, places, imputer, order, progress)
             manifest = Manifest(part / MANIFEST, looked.sources, order, overwrite=overwrite)
             manifest.refuse(looked.problems)
-            course = Course(job, manifest, looked.problems)
-            course.run(run, task_rows, progress)
-            course.tell_of_old(_by_number(files, places, output, draws))
-            done = course.done(files.paths, looked.passed, imputer)
-            if done.problems or course.waits_for(files.left_out):
+            job_run = JobRun(job, manifest, looked.problems)
+            job_run.run(run, task_rows, progress)
+            job_run.tell_of_old(_by_number(files, places, output, draws))
+            done = job_run.done(files.paths, looked.passed, imputer)
+            if done.problems or job_run.waits_for(files.left_out):
                 raise _Unfinished(done)
     except _Unfinished as ended:
         done = ended.done
