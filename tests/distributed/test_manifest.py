@@ -16,7 +16,11 @@ def manifest_of(tmp_path, source):
     return Manifest(tmp_path / "manifest.jsonl", [source], order)
 
 
-REFUSED, PART, WHOLE = {"refused": 0, "problem": "bad"}, {"part": [0, 0]}, {"whole": 0}
+REFUSED, PART, WHOLE = (
+    {"refused": 0, "problem": "bad"},
+    {"part": [0, 0]},
+    {"whole": 0, "written": []},
+)
 
 
 @pytest.mark.parametrize("lines", [[REFUSED], [PART, REFUSED], [REFUSED, PART]])

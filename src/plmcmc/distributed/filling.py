@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,8 @@ from plmcmc.distributed.request import (
     words_of,
 )
 from plmcmc.distributed.sources import looked_at
-from plmcmc.distributed.streaming import streamed
-from plmcmc.distributed.work_plan import Engine, Order
-from plmcmc.distributed.worker import model_of
+from plmcmc.distributed.work_plan import Engine, Line, Order, Task
+from plmcmc.distributed.worker import Worker, model_of
 from plmcmc.imputation.convergence import warn_of_few
 from plmcmc.tables import check_readable
 from plmcmc.tables.job import MANIFEST, claimed_places, part_of, working
@@ -129,6 +128,13 @@ def impute(
         done = ended.done
     warn_of_few(done.found.share)
     return done
+
+
+def streamed(order: Order, tasks: Sequence[Task]) -> Iterator[Line]:
+    """Have tasks done by this process, one after the other: memory holds one part at a time."""
+    worker = Worker(order)
+    for task in tasks:
+        yield from worker.work(task)
 
 
 def _by_number(

@@ -166,11 +166,9 @@ class Proposal(Experiment):
 
     def _told(self, own: Found) -> str:
         """Return what the flow is, and for how long it was trained."""
-        # Numbers of before say not when training stopped.
-        epochs = own.numbers.get("epochs", f"at most {self.epochs}")
         return (
-            f"a RealNVP of {self.couplings} couplings, trained for {epochs} epochs on "
-            f"{self.rows:,} points of two moons"
+            f"a RealNVP of {self.couplings} couplings, trained for {own.numbers['epochs']} epochs "
+            f"on {self.rows:,} points of two moons"
         )
 
 
