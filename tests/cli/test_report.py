@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plmcmc.cli import report as module
-from plmcmc.cli.report import _diagnosed
+from plmcmc.cli.report import assembly as module
+from plmcmc.cli.report.assembly import _diagnosed
 from plmcmc.cli.report.cautions import Column, interval_coverage, right_levels, warnings_of
 from plmcmc.cli.report.diagnosis import level_row, width_row
 from plmcmc.cli.report.figures import LINES, SHOWN, _by_pattern, _lines, most_holes, pattern_png

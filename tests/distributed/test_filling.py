@@ -482,17 +482,9 @@ def test_an_output_that_is_not_what_was_written_is_filled_again(
     assert contents(tmp_path / "out") == undisturbed
 
 
-@pytest.mark.parametrize("before", [False, True])
 def test_an_output_that_is_what_was_written_is_not_filled_again(
-    before, unfinished, model, undisturbed, tmp_path, monkeypatch
+    unfinished, model, undisturbed, tmp_path, monkeypatch
 ):
-    manifest = tmp_path / "out" / "plmcmc.part" / MANIFEST
-    if before:
-        # As manifests were when they did not note what was written.
-        lines = [json.loads(line) for line in manifest.read_text().splitlines()]
-        assert sum("written" in line for line in lines) == 2
-        told = [{key: own for key, own in line.items() if key != "written"} for line in lines]
-        manifest.write_text("".join(f"{json.dumps(line)}\n" for line in told))
     spoil(tmp_path / "out" / "0.parquet", "touched")
     seen, work = set(), filling.Worker.work
     monkeypatch.setattr(

@@ -22,8 +22,7 @@ from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams
 from plmcmc.target import TableTarget
 from plmcmc.training.divergence import Astray, Steady
-from plmcmc.training.moments import moments_of
-from plmcmc.training.saved import fill
+from plmcmc.training.resuming import fill, moments_of
 from plmcmc.training.tables.ascent import TableAscent
 from plmcmc.training.tables.gaussian import Gaussian, precision_of
 from plmcmc.training.tables.references import References
