@@ -8,7 +8,7 @@ from plmcmc.chains.checkpoint import (
     resumed_seed,
 )
 from plmcmc.chains.compiled_steps import Whole
-from plmcmc.chains.early_rejection import Sieved
+from plmcmc.chains.early_rejection import EarlyRejection
 from plmcmc.chains.progress import Progress, going_on, in_silence, progress_bar
 from plmcmc.chains.record import Acceptance, Completions, Recorder, Schedule
 from plmcmc.chains.replayed import Replayed
@@ -21,6 +21,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointError",
     "Completions",
+    "EarlyRejection",
     "FromObserved",
     "Given",
     "NothingSeen",
@@ -28,7 +29,6 @@ __all__ = [
     "Recorder",
     "Replayed",
     "Schedule",
-    "Sieved",
     "Start",
     "Stepper",
     "Unconditional",

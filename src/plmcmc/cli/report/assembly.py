@@ -16,7 +16,7 @@ from plmcmc.cli.printable import named
 from plmcmc.cli.report.cautions import Column, converged_share, interval_coverage, warnings_of
 from plmcmc.cli.report.diagnosis import chains_section, hidden_section, imputed_section
 from plmcmc.cli.report.figures import PATTERN_ROWS, pattern_png
-from plmcmc.cli.report.page import NOTHING, Html, bar, element, listed, page, picture, table
+from plmcmc.cli.report.page import NOTHING, Html, bar, element, html_list, page, picture, table
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.diagnosis import LEVEL, ROWS, Diagnosis
 from plmcmc.tables import Table
@@ -129,13 +129,13 @@ def _in_short(
             words = f"of hidden values in their {LEVEL:.0%} interval"
             numbers.append((f"{covered:.0%}", words))
     cells_of = (Html(element("b", number) + element("span", words)) for number, words in numbers)
-    return listed(cells_of, "numbers")
+    return html_list(cells_of, "numbers")
 
 
 def _beware(words: Sequence[str]) -> Iterator[Html]:
     yield element("h2", "What to beware of")
     if words:
-        yield listed(words, "warnings")
+        yield html_list(words, "warnings")
     else:
         yield element("p", "Nothing stood out.")
 
@@ -209,7 +209,7 @@ def _asked_section(asked: Asked, imputer: FlowImputer | None) -> Iterator[Html]:
 
 def _last_words() -> Iterator[Html]:
     yield element("h2", "How to read this")
-    yield listed(
+    yield html_list(
         (
             "All of this supposes that what is missing can be told from what is seen. If values "
             "are missing because of what they are (high incomes that are kept secret), no look "

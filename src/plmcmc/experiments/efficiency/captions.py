@@ -82,7 +82,7 @@ def _cell(column: str, values: Sequence[float]) -> str:
     return with_error(values) if column in SCORES else f"{np.mean(values):,.0f}"
 
 
-def told_of(converged: Found, taken: tuple[int, int], chains: int) -> str:
+def converged_caption(converged: Found, taken: tuple[int, int], chains: int) -> str:
     """Return what the converged mean is of, and how far it may be trusted.
 
     Args:
