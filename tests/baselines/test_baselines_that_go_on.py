@@ -214,7 +214,8 @@ def steppers():
     """Return an epoch of each, untrained."""
     data = torch.Generator().manual_seed(1)
     source = torch.Generator().manual_seed(0)
-    weights = {"tau": 0.2, "alpha": 0.1, "beta": 0.1, "penalty": 10.0, "learning_rate": 1e-2}
+    weights = {"tau": 0.2, "alpha": 0.1, "beta": 0.1, "penalty": 10.0}
+    weights |= {"learning_rate": 1e-2, "imputer_learning_rate": 1e-2}
     x = torch.rand(20, 1, 4, 4, generator=data)
     game = Game(Players((4, 4), latent=3, channels=2, width=8), source, **weights)
     yield MisganEpoch(Rounds(game, x, x < 0.5, 8), 2, 1e-2), source

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from plmcmc.baselines import Misgan, MisganImputer, misgan_game, wasserstein
 from plmcmc.baselines.misgan_game import Game
@@ -12,6 +13,7 @@ from plmcmc.training import TrainingError
 
 SIZE = (4, 4)
 NOISE = 0.1
+RATES = {"learning_rate": 1e-3, "imputer_learning_rate": 3e-3}
 
 
 def stripes(rows: int, seed: int, phase: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -22,8 +24,8 @@ def stripes(rows: int, seed: int, phase: int = 0) -> tuple[np.ndarray, np.ndarra
 
 
 def small(**changes) -> MisganImputer:
-    sizes = {"latent": 4, "channels": 8, "width": 32, "batch_size": 32}
-    pace = {"epochs": 40, "learning_rate": 4e-3, "random_state": 0}
+    sizes = {"latent": 16, "channels": 16, "width": 32, "batch_size": 32}
+    pace = {"epochs": 40, "learning_rate": 4e-3, "imputer_learning_rate": 4e-3, "random_state": 0}
     return MisganImputer(**(sizes | pace | changes))
 
 
@@ -97,7 +99,10 @@ class TestGenerators:
         assert masks.shape == (500, 1, *SIZE)
         # A coarse match: training was short. Masks of a net that knows nothing are all a half.
         assert abs(float(masks.mean()) - 0.5) < 0.15
-        assert float(masks.std()) > 0.3
+        assert float(masks.std()) > 0.2
+        knows_nothing = Players(SIZE, latent=16, channels=16, width=32)
+        masks = knows_nothing.masks(500, torch.Generator().manual_seed(0))
+        assert float(masks.detach().std()) < 0.1
 
     def test_images_have_the_stripes(self, trained):
         images = trained.players.images(200, torch.Generator().manual_seed(0))
@@ -115,9 +120,13 @@ class TestLosses:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             players = Players(SIZE, latent=3, channels=2, width=8)
+        with torch.no_grad():
+            # As they begin, slopes are too small to tell right from wrong.
+            for own in players.parameters():
+                own *= 3
         weights = {"alpha": self.ALPHA, "beta": self.BETA, "penalty": penalty}
         source = torch.Generator().manual_seed(0)
-        return Game(players, source, tau=self.TAU, learning_rate=1e-3, **weights)
+        return Game(players, source, tau=self.TAU, **RATES, **weights)
 
     def slopes(self, alpha: float, beta: float) -> tuple[list, list]:
         """Return the slopes that are taken, and those of the losses with these weights."""
@@ -195,9 +204,31 @@ class TestLosses:
             begin(self, *given, **weights)
 
         monkeypatch.setattr(Game, "__init__", watched)
-        weights = {"tau": 0.2, "alpha": 0.3, "beta": 0.7, "penalty": 5.0, "learning_rate": 1e-3}
+        weights = {"tau": 0.2, "alpha": 0.3, "beta": 0.7, "penalty": 5.0} | RATES
         tiny(**weights).fit(*stripes(8, seed=0))
         assert asked == [weights]
+
+    def test_the_imputer_and_its_critic_have_a_rate_of_their_own(self):
+        game = self.game()
+        sides = (game.generators, game.players.generators), (game.critics, game.players.critics)
+        for optimizer, players in sides:
+            rates = {
+                id(own): group["lr"] for group in optimizer.param_groups for own in group["params"]
+            }
+            found = [{rates[id(own)] for own in player.parameters()} for player in players]
+            assert found == [{1e-3}, {1e-3}, {3e-3}]
+
+    def test_masks_reach_0_and_1(self):
+        generator = self.game().players.generators[1]
+        z = 20 * torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
+        masks, soft = generator(z), (generator.logits(z) / 0.66).sigmoid()
+        low, high = masks == 0, masks == 1
+        assert low.any()
+        assert high.any()
+        torch.testing.assert_close(low, soft <= 1 / 12)
+        torch.testing.assert_close(high, soft >= 11 / 12)
+        between = ~(low | high)
+        torch.testing.assert_close(masks[between], 1.2 * soft[between] - 0.1)
 
     def test_a_step_of_one_side_leaves_the_other(self):
         x, observed = (torch.as_tensor(part)[:, None] for part in stripes(6, seed=0))
@@ -237,7 +268,6 @@ class TestLimits:
     @pytest.mark.parametrize(
         ("images", "message"),
         [
-            (np.zeros((2, 6, 8)), "multiples of 4; got 6 x 8"),
             (np.full((2, 4, 4), 255.0), r"in \[0, 1\]; image 0 has 255.0 at \(0, 0\)"),
             (np.zeros((2, 16)), r"\(rows, height, width\)"),
         ],
@@ -246,10 +276,11 @@ class TestLimits:
         with pytest.raises(DataError, match=message):
             tiny().fit(images)
 
-    def test_images_of_other_sides_and_few_of_them_are_taken(self):
-        images = np.random.default_rng(0).random((3, 8, 12))
+    @pytest.mark.parametrize("size", [(8, 12), (7, 19), (1, 33)])
+    def test_images_of_any_sides_and_few_of_them_are_taken(self, size):
+        images = np.random.default_rng(0).random((3, *size))
         observed = images > 0.5
-        assert tiny().fill(images, observed).shape == (3, 8, 12)
+        assert tiny().fill(images, observed).shape == (3, *size)
 
     @pytest.mark.parametrize("name", ["latent", "channels", "width", "critic_steps", "epochs"])
     def test_none_at_all_is_refused(self, name):
@@ -267,7 +298,17 @@ def test_the_defaults_are_the_paper_s():
     assert (own.epochs, own.batch_size, own.critic_steps, own.latent) == (500, 64, 5, 128)
     digits = Players((28, 28), own.latent, channels=2, width=784)
     layers = [p.shape for p in digits.generators[2].parameters() if p.ndim == 2]
-    assert layers == [(784, 784)] * 3
+    assert layers == [(784, 784)] * 4
+    assert (own.learning_rate, own.imputer_learning_rate) == (1e-4, 2e-4)
+    generated = [part.kernel_size for part in modules(digits.generators[0], nn.ConvTranspose2d)]
+    assert generated == [(5, 5), (5, 5), (8, 8)]
+    assert digits.generators[0].logits.begin[0].out_features == 4 * 2 * 4 * 4
+    judged = [part.kernel_size for part in modules(digits.critics[0], nn.Conv2d)]
+    assert judged == [(5, 5)] * 3
+
+
+def modules(network, kind):
+    return [part for part in network.modules() if isinstance(part, kind)]
 
 
 @pytest.mark.gpu

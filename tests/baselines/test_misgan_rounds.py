@@ -48,7 +48,8 @@ def rounds_of(device="cpu", *, capturable):
         torch.manual_seed(0)
         players = Players(SIZE, latent=3, channels=2, width=8).to(device)
     source = torch.Generator(device).manual_seed(0)
-    weights = {"tau": 0.2, "alpha": 0.1, "beta": 0.1, "penalty": 10.0, "learning_rate": 1e-2}
+    weights = {"tau": 0.2, "alpha": 0.1, "beta": 0.1, "penalty": 10.0}
+    weights |= {"learning_rate": 1e-2, "imputer_learning_rate": 1e-2}
     data = torch.Generator().manual_seed(1)
     x, holes = (torch.rand(ROWS, 1, *SIZE, generator=data) for _ in range(2))
     observed = holes < 0.5

@@ -111,10 +111,10 @@ def test_samples_in_which_a_flow_overflows_are_no_data():
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match="at least 2 rows and 7 draws"):
+    with pytest.raises(ValueError, match="at least 16 rows and 7 draws"):
         calibrate(flow(), Independent(0.5), draws=3)
     with pytest.raises(DataError, match="nothing was hidden"):
-        calibrate(flow(), Independent(0.0), rows=4)
+        calibrate(flow(), Independent(0.0), rows=16)
 
 
 def test_the_command(tmp_path, capsys):

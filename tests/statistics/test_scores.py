@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from plmcmc.statistics import coverage, crps, nmse, reconstruction_rmse
+from plmcmc.statistics import coverage, crps, interval, nmse, reconstruction_rmse
 
 TRUTH = np.array([[1.0, 10.0], [3.0, 10.0], [1.0, 20.0], [3.0, 20.0]])
 FILLED = np.array([[2.0, 10.0], [0.0, 5.0], [1.0, 20.0], [3.0, 30.0]])
@@ -133,6 +133,17 @@ class TestCoverage:
         high = norm.isf(0.05) * np.ones(entries)
         noise = norm.isf(FALSE_ALARM / 2) * math.sqrt(0.9 * 0.1 / entries)
         assert coverage(normals(entries), -high, high) == pytest.approx(0.9, abs=noise)
+
+    @pytest.mark.parametrize("draws", [19, 99])
+    def test_intervals_of_draws_hold_one_more_as_often_as_they_say(self, draws):
+        entries = 20_000
+        drawn = normals(draws, entries, seed=draws)
+        noise = norm.isf(FALSE_ALARM / 2) * math.sqrt(0.9 * 0.1 / entries)
+        held = coverage(normals(entries), *interval(drawn, 0.9))
+        assert held == pytest.approx(0.9, abs=noise)
+        # The control: NumPy's default is too narrow.
+        narrow = coverage(normals(entries), *np.quantile(drawn, [0.05, 0.95], axis=0))
+        assert narrow < 0.9 - noise
 
     @pytest.mark.parametrize(
         ("truth", "low", "high", "message"),

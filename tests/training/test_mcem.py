@@ -422,6 +422,34 @@ def test_steps_may_be_compiled(method):
     assert losses[True] == pytest.approx(losses[False], rel=1e-5)
 
 
+def test_auto_looks_at_a_flow_that_is_not_in_training(monkeypatch):
+    """Networks with batch norm take no single row while they train, and dropout is random."""
+    seen, choose = [], methods.Auto.choose
+
+    def watched(self, batch):
+        seen.append(batch.flow.training)
+        return choose(self, batch)
+
+    monkeypatch.setattr(methods.Auto, "choose", watched)
+    MonteCarloEM(replace(SHORT, method=methods.Auto())).fit(Linear(3), rows_with_holes(40))
+    assert seen
+    assert not any(seen)
+
+
+def test_auto_takes_a_flow_without_derivatives(monkeypatch):
+    monkeypatch.setattr("plmcmc.posterior.methods.pullback.differentiable", lambda *_: False)
+    begun, begin = [], methods.Elliptical.begin
+
+    def watched(self, *given):
+        begun.append(self)
+        return begin(self, *given)
+
+    monkeypatch.setattr(methods.Elliptical, "begin", watched)
+    with pytest.warns(UserWarning, match="no derivatives"):
+        MonteCarloEM(replace(SHORT, method=methods.Auto())).fit(Linear(3), rows_with_holes(40))
+    assert begun
+
+
 def test_what_cannot_be_trained_is_refused():
     x = rows_with_holes(70)
     with pytest.raises(TrainingError, match="proposals must be at least 1"):

@@ -2,9 +2,9 @@
 
 Li, Jiang and Marlin (2019), convolutional, with the settings of the paper's appendix E.1: 500
 epochs in batches of 64, tau 0, alpha and beta 0.1, a penalty of 10, 5 steps of the critics for one
-of the generators, 128 latents, and an imputer of three fully connected layers of as many units as
-pixels. The paper's gamma is 0, and is left out. Learning rates are not given: Adam's settings are
-those of Gulrajani et al. (2017), whose penalty it is.
+of the generators, 128 latents, and an imputer of three hidden layers of as many units as pixels.
+The paper's gamma is 0, and is left out. Networks and learning rates, which it does not print, have
+the sizes of the public implementation's defaults, which it names.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class MisganImputer:
 
     Attributes:
         latent: Dimensions of the generators' latents.
-        channels: Of the widest convolutions of generators, and of the critics' first.
-        width: Units of the imputer's hidden layers; None takes as many as an image has pixels.
+        channels: Of the largest images inside generators, and of the critics' first convolution.
+        width: Units of the imputer's three hidden layers; None takes one for each pixel.
         tau: What critics are shown in place of missing pixels.
         alpha: Weight, for the generator of masks, of how its masks look on images.
         beta: Weight, for the generator of images, of how they look beside completed ones.
@@ -49,7 +49,8 @@ class MisganImputer:
         critic_steps: Steps of the critics for one of the generators.
         epochs: Passes over the images.
         batch_size: Images per step; those left over sit out an epoch.
-        learning_rate: Of Adam, for all networks.
+        learning_rate: Of Adam, for generators of images and masks and their critics.
+        imputer_learning_rate: For the imputer and its critic.
         random_state: Seed; None takes a fresh one every time.
         device: Where to compute; None is where the images are.
         progress: Show a bar; by default on a terminal only.
@@ -66,6 +67,7 @@ class MisganImputer:
     epochs: int = 500
     batch_size: int = 64
     learning_rate: float = 1e-4
+    imputer_learning_rate: float = 2e-4
     random_state: int | None = None
     device: torch.device | str | None = None
     progress: bool | None = None
@@ -82,7 +84,7 @@ class MisganImputer:
         """Train on images with holes, and return what was trained.
 
         Args:
-            images: `(rows, height, width)`, sides multiples of 4, seen pixels in [0, 1].
+            images: `(rows, height, width)`, seen pixels in [0, 1].
             observed: bool, same shape; True = seen. Without it, NaN marks the holes.
             checkpoint: file to save to after epochs and to resume from. After every one, unless
                 saving takes more than a twentieth of the time.
@@ -94,18 +96,14 @@ class MisganImputer:
         """
         values, seen = checked_images(images, observed)
         size = (values.shape[1], values.shape[2])
-        if size[0] % 4 or size[1] % 4:
-            raise DataError(
-                f"MisGAN's images have sides that are multiples of 4; got {size[0]} x {size[1]}: "
-                f"pad or crop them"
-            )
         where, seed = device_for(images, self.device), resumed_seed(checkpoint, self.random_state)
         with seeded(seed):
             width = math.prod(size) if self.width is None else self.width
             players = Players(size, self.latent, self.channels, width)
         players.to(where)
         x, shown = as_batch(np.where(seen, values, 0.0), where), as_batch(seen, where)
-        names = ("tau", "alpha", "beta", "penalty", "learning_rate")
+        rates = ("learning_rate", "imputer_learning_rate")
+        names = ("tau", "alpha", "beta", "penalty", *rates)
         rules = {name: getattr(self, name) for name in names}
         game = Game(players, generator(seed, "misgan", device=where), **rules)
         rounds = Rounds(game, x, shown, min(self.batch_size, len(x)))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
+from torch.optim import Optimizer
 
 from plmcmc.baselines.cuda_streams import Abreast
 from plmcmc.baselines.misgan_networks import Players
 from plmcmc.baselines.wasserstein import critic_loss
-from plmcmc.training.optimizers import optimizer_of
+from plmcmc.training.optimizers import add_group, optimizer_of
 
 # Of Adam's means of slopes and of their squares.
 MOMENTS = (0.5, 0.9)
@@ -26,7 +27,8 @@ class Game:
         alpha: weight, for the generator of masks, of how its masks look on images.
         beta: weight, for the generator of images, of how they look beside completed ones.
         penalty: weight of the critics' gradient penalty.
-        learning_rate: of Adam, for all networks.
+        learning_rate: of Adam, for generators of images and masks and their critics.
+        imputer_learning_rate: for the imputer and its critic.
     """
 
     def __init__(
@@ -39,13 +41,14 @@ class Game:
         beta: float,
         penalty: float,
         learning_rate: float,
+        imputer_learning_rate: float,
     ) -> None:
         self.players, self.source = players, source
         self.tau, self.alpha, self.beta, self.penalty = tau, alpha, beta, penalty
         self.weights = list(players.generators.parameters())
-        theirs, options = list(players.critics.parameters()), {"betas": MOMENTS}
-        self.generators = optimizer_of("adam", self.weights, learning_rate, **options)
-        self.critics = optimizer_of("adam", theirs, learning_rate, **options)
+        rates = (learning_rate, imputer_learning_rate)
+        self.generators = _optimizer(players.generators, *rates)
+        self.critics = _optimizer(players.critics, *rates)
         self._abreast = Abreast(len(players.critics), source.device)
 
     def step_critics(self, x: Tensor, observed: Tensor) -> Tensor:
@@ -101,3 +104,13 @@ class Game:
     def _masked(self, x: Tensor, masks: Tensor) -> Tensor:
         """Return what critics are shown of images: tau where they are masked."""
         return x * masks + self.tau * (1 - masks)
+
+
+def _optimizer(players: nn.ModuleList, rate: float, last: float) -> Optimizer:
+    """Return Adam for a side of the game, with another learning rate for its last player."""
+    *others, imputing = players
+    optimizer = optimizer_of(
+        "adam", [own for player in others for own in player.parameters()], rate, betas=MOMENTS
+    )
+    add_group(optimizer, list(imputing.parameters()), last)
+    return optimizer

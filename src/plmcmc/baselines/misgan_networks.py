@@ -1,21 +1,23 @@
 """MisGAN's networks: generators of images and of masks, an imputer, and a critic for each.
 
-Li, Jiang and Marlin (2019) take DCGAN's convolutions for generators and critics. There is no
-batch norm: under the gradient penalty a score must hang on its own row alone.
+As large as the defaults of Li, Jiang and Marlin's own implementation (2019), which the paper used.
+There is no batch norm: under the gradient penalty a score must depend on its own row alone.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 from torch import Generator, Tensor, nn
 
-# Of the masks' sigmoid: below 1, so that masks are nearly 0 or 1 and still have slopes.
-TEMPERATURE = 0.66
-# Of rectifiers where they are negative, in critics.
-LEAK = 0.2
+# Of the masks' sigmoid, which is then stretched beyond 0 and 1 and cut there (`maskgen=fusion`): a
+# generated mask can be exactly 0 or 1, and has slopes in between.
+TEMPERATURE, STRETCH = 0.66, 0.1
+# Convolutions that make images make none smaller: of those, a corner is taken.
+SMALLEST = 16
 
 Size = tuple[int, int]
 
@@ -24,14 +26,14 @@ class ImageGenerator(nn.Module):
     """Images `(rows, 1, height, width)` in (0, 1) from latents `(rows, latent)`.
 
     Args:
-        size: height and width, multiples of 4.
+        size: height and width.
         latent: dimensions of the latents.
-        channels: of the widest images inside; those of half the size have twice as many.
+        channels: of the largest images inside; the ones before have two and four times as many.
     """
 
     def __init__(self, size: Size, latent: int, channels: int) -> None:
         super().__init__()
-        self.logits = _upwards(size, latent, channels)
+        self.logits = Upwards(size, latent, channels)
 
     def forward(self, z: Tensor) -> Tensor:
         """Return images."""
@@ -39,26 +41,22 @@ class ImageGenerator(nn.Module):
 
 
 class MaskGenerator(nn.Module):
-    """Masks `(rows, 1, height, width)`, nearly 0 (missing) or 1 (seen), from latents.
-
-    Convolutions know of shapes and a fully connected network of single pixels: their logits are
-    added up (`maskgen=fusion` in the paper's appendix E.1).
+    """Masks `(rows, 1, height, width)` from 0 (missing) to 1 (seen), from latents.
 
     Args:
-        size: height and width, multiples of 4.
+        size: height and width.
         latent: dimensions of the latents.
-        channels: as for images; the fully connected network has 8 times as many units.
+        channels: as for images.
     """
 
     def __init__(self, size: Size, latent: int, channels: int) -> None:
         super().__init__()
-        self.shapes = _upwards(size, latent, channels)
-        self.pixels = _connected([latent, 8 * channels, 8 * channels, math.prod(size)])
+        self.logits = Upwards(size, latent, channels)
 
     def forward(self, z: Tensor) -> Tensor:
         """Return masks."""
-        shapes = self.shapes(z)
-        return ((shapes + self.pixels(z).view_as(shapes)) / TEMPERATURE).sigmoid()
+        soft = (self.logits(z) / TEMPERATURE).sigmoid()
+        return ((1 + 2 * STRETCH) * soft - STRETCH).clamp(0, 1)
 
 
 class Imputer(nn.Module):
@@ -66,13 +64,15 @@ class Imputer(nn.Module):
 
     Args:
         size: height and width.
-        width: units of each of its two hidden layers; the third gives the pixels.
+        width: units of each of its three hidden layers.
     """
 
     def __init__(self, size: Size, width: int) -> None:
         super().__init__()
         pixels = math.prod(size)
-        self.network = _connected([pixels, width, width, pixels])
+        sizes = [pixels, width, width, width, pixels]
+        layers = [part for ends in pairwise(sizes) for part in (nn.Linear(*ends), nn.ReLU())]
+        self.network = nn.Sequential(*layers[:-1])
 
     def forward(self, x: Tensor, observed: Tensor, noise: Tensor) -> Tensor:
         """Return `(rows, 1, height, width)`: seen pixels as they are, others in (0, 1)."""
@@ -93,7 +93,7 @@ class Critic(nn.Module):
         parts: list[nn.Module] = []
         before = 1
         for after in (channels, 2 * channels, 4 * channels):
-            parts += [nn.Conv2d(before, after, 5, stride=2, padding=2), nn.LeakyReLU(LEAK)]
+            parts += [nn.Conv2d(before, after, 5, stride=2, padding=2), nn.ReLU()]
             before = after
         height, width = (math.ceil(side / 8) for side in size)
         self.network = nn.Sequential(
@@ -105,11 +105,50 @@ class Critic(nn.Module):
         return self.network(x)
 
 
+class Upwards(nn.Module):
+    """One channel of logits `(rows, 1, height, width)` from latents, by three convolutions.
+
+    For digits of 28 x 28: 4 x 4, 8 x 8 of which 7 x 7 are kept, 11 x 11, 28 x 28.
+
+    Args:
+        size: height and width.
+        latent: dimensions of the latents.
+        channels: of the largest images inside; the ones before have two and four times as many.
+    """
+
+    def __init__(self, size: Size, latent: int, channels: int) -> None:
+        super().__init__()
+        self.size = size
+        # The last convolution makes 2 n + 6 of n, the second n + 4.
+        self.middle = [(max(side + side % 2, SMALLEST) - 14) // 2 for side in size]
+        first = [max(1, side - 3) for side in self.middle]
+        self.begin = nn.Sequential(
+            nn.Linear(latent, 4 * channels * math.prod(first)),
+            nn.ReLU(),
+            nn.Unflatten(1, (4 * channels, *first)),
+            nn.ConvTranspose2d(4 * channels, 2 * channels, 5),
+            nn.ReLU(),
+        )
+        self.end = nn.Sequential(
+            nn.ConvTranspose2d(2 * channels, channels, 5),
+            nn.ReLU(),
+            nn.ConvTranspose2d(channels, 1, 8, stride=2),
+        )
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return logits."""
+        return _corner(self.end(_corner(self.begin(z), self.middle)), self.size)
+
+
+def _corner(x: Tensor, size: Sequence[int]) -> Tensor:
+    return x[:, :, : size[0], : size[1]]
+
+
 class Players(nn.Module):
     """All networks of the game; critics are named by what they judge.
 
     Args:
-        size: height and width of the images, multiples of 4.
+        size: height and width of the images.
         latent: dimensions of the generators' latents.
         channels: of generators and critics.
         width: units of the imputer's hidden layers.
@@ -126,7 +165,6 @@ class Players(nn.Module):
             ]
         )
         self.critics = nn.ModuleList([Critic(size, channels) for _ in range(3)])
-        self.critics.apply(_steep)
 
     def images(self, rows: int, source: Generator) -> Tensor:
         """Return generated images."""
@@ -143,37 +181,3 @@ class Players(nn.Module):
 
     def _latents(self, rows: int, source: Generator) -> Tensor:
         return torch.randn(rows, self.latent, generator=source, device=source.device)
-
-
-def _steep(part: nn.Module) -> None:
-    """Start weights such that signals keep their size (He et al., 2015).
-
-    With torch's own they shrink, and critics take long until their slopes are near 1. Generators
-    are better off with less: their first images are grey.
-    """
-    if isinstance(part, nn.Linear | nn.Conv2d):
-        nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
-        assert part.bias is not None
-        nn.init.zeros_(part.bias)
-
-
-def _upwards(size: Size, latent: int, channels: int) -> nn.Sequential:
-    """Return convolutions from latents to one channel of logits, twice doubling the size."""
-    height, width = (side // 4 for side in size)
-    return nn.Sequential(
-        nn.Linear(latent, 4 * channels * height * width),
-        nn.ReLU(),
-        nn.Unflatten(1, (4 * channels, height, width)),
-        nn.ConvTranspose2d(4 * channels, 2 * channels, 4, stride=2, padding=1),
-        nn.ReLU(),
-        nn.ConvTranspose2d(2 * channels, channels, 4, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(channels, 1, 3, padding=1),
-    )
-
-
-def _connected(sizes: list[int]) -> nn.Sequential:
-    parts: list[nn.Module] = []
-    for before, after in pairwise(sizes):
-        parts += [nn.Linear(before, after), nn.ReLU()]
-    return nn.Sequential(*parts[:-1])

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHAINS = 7
+# Of fewer the test of dependent ranks convicts too often: of 8 rows, 2.3% of correct samplers.
+FEWEST_ROWS = 16
 PROJECTIONS = 4
 BINS = 8
 # Share of samples that may not be finite, and how often they are drawn again.
@@ -114,7 +116,7 @@ def calibrate(
     Args:
         flow: as for `plmcmc.condition`, without contexts.
         missing: how to hide, such as `plmcmc.data.Independent(0.5)`.
-        rows: rows to draw from the flow.
+        rows: rows to draw from the flow, at least 16.
         draws: draws to rank each truth among, from seven chains a row.
         method: the sampler to judge.
         random_state: a seed.
@@ -132,8 +134,10 @@ def calibrate(
     adapted = adapt(flow)
     if isinstance(adapted, ContextualFlow):
         raise DataError("calibrate takes no contexts: calibrate flow.given(context) row by row")
-    if draws < CHAINS or rows < 2:
-        raise ValueError(f"at least 2 rows and {CHAINS} draws are needed; got {rows} and {draws}")
+    if draws < CHAINS or rows < FEWEST_ROWS:
+        raise ValueError(
+            f"at least {FEWEST_ROWS} rows and {CHAINS} draws are needed; got {rows} and {draws}"
+        )
     seed = seed_of(random_state)
     source = generator(seed, "calibration", device=home(adapted).device)
     with torch.no_grad():

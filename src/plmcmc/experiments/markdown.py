@@ -32,8 +32,8 @@ def with_error(values: Iterable[float]) -> str:
     # Four digits at most: equal values have no error.
     digits = min(4, max(0, -math.floor(math.log10(error)))) if error > 0 else 4
     last = round(error * 10**digits)
-    if last == 10:
-        digits, last = max(0, digits - 1), 1
+    if last == 10 and digits > 0:
+        digits, last = digits - 1, 1
     return f"{mean:.{digits}f}({last})"
 
 

@@ -170,8 +170,7 @@ def _right(drawn: Array, truth: Array, hidden: NDArray[np.bool_], levels: int | 
     flat = drawn[:, hidden].transpose(0, 2, 1).reshape(-1, int(hidden.sum()))
     if levels is not None:
         return float((counts(flat.T, levels).argmax(1) == truth[hidden]).mean())
-    low, high = np.quantile(flat, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return float(statistics.coverage(truth[hidden], low, high))
+    return statistics.coverage(truth[hidden], *statistics.interval(flat, LEVEL))
 
 
 def _median(values: Array) -> float:

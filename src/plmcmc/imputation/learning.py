@@ -132,7 +132,9 @@ def _tried_mixtures(
     members = min(TRIED, effort.mixtures)
     with progress_bar("Trying mixtures", members, show=show) as report:
         some = fit_mixtures(found, members, seed, report)
-    return hidden_scores(some, References(found.gaussian, regions, some.mean), hidden, seed)
+    references = References(found.gaussian, regions, some.mean)
+    with progress_bar("Scoring mixtures", len(hidden.rows), show=show) as report:
+        return hidden_scores(some, references, hidden, seed, report)
 
 
 def _others(found: Copula, regions: Regions, seed: int, ridge: float) -> Gaussian:

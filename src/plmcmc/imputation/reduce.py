@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from plmcmc import statistics
 from plmcmc.data import Schema
 from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.sampling import Shown
@@ -138,7 +139,7 @@ def interval_ends(drawn: Array, level: float, kinds: Sequence[str]) -> tuple[Arr
     none, and NaN stands there unless all draws agree.
     """
     ends = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(drawn, ends, axis=0)
+    low, high = statistics.interval(drawn, level)
     for place, kind in enumerate(kinds):
         if kind != "continuous":
             own = np.quantile(drawn[:, :, place], ends, axis=0, method="inverted_cdf")

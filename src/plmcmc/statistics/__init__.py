@@ -4,7 +4,7 @@ from plmcmc.statistics.convergence import ess, rhat
 from plmcmc.statistics.frechet import FeatureMoments, feature_moments, frechet_distance
 from plmcmc.statistics.pooling import Pooled, pool
 from plmcmc.statistics.ranks import rank_p_value, shared_rank_p_value
-from plmcmc.statistics.scores import coverage, crps, nmse, reconstruction_rmse
+from plmcmc.statistics.scores import coverage, crps, interval, nmse, reconstruction_rmse
 
 __all__ = [
     "FeatureMoments",
@@ -14,6 +14,7 @@ __all__ = [
     "ess",
     "feature_moments",
     "frechet_distance",
+    "interval",
     "nmse",
     "pool",
     "rank_p_value",

@@ -17,11 +17,11 @@ TAILS = (0.05, 0.95)
 def rhat(values: NDArray[np.floating]) -> NDArray[np.float64]:
     """Return the rank-normalised split R-hat of every entry (Vehtari et al., 2021).
 
-    Same numbers as `arviz_stats`, for many entries at once, on a GPU if there is one: one entry
-    takes half a millisecond there, and a posterior has thousands, or millions.
+    Same numbers as `arviz_stats` for two chains or more, but for many entries at once, and on a GPU
+    if there is one: a posterior has thousands of entries, or millions.
 
     Args:
-        values: `(chains, draws, *entries)`.
+        values: `(chains, draws, *entries)`. The halves of a single chain are compared, too.
 
     Returns:
         `(*entries)`; NaN where a chain is too short to split or the entry never moves.

@@ -105,6 +105,26 @@ def crps(truth: ArrayLike, draws: ArrayLike, *, fair: bool = False) -> NDArray[n
     return np.asarray(np.abs(errors).mean(0) - np.tensordot(weights, errors, 1))
 
 
+def interval(draws: ArrayLike, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return lower and upper ends that one more draw lies between with probability `level`.
+
+    The i-th smallest of n draws stands at i / (n + 1), where one more draw is below it with just
+    that probability. NumPy's default is narrower: of 25 normal draws it holds .84 instead of .9
+    (this .91, since ends between two draws are interpolated). Too few draws give their extremes.
+
+    Args:
+        draws: `(draws, *entries)`.
+        level: between 0 and 1.
+
+    Example:
+        >>> interval(np.arange(1.0, 20.0), 0.9)
+        (array(1.), array(19.))
+    """
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(_numbers(draws), ends, axis=0, method="weibull")
+    return np.asarray(low), np.asarray(high)
+
+
 def coverage(truth: ArrayLike, low: ArrayLike, high: ArrayLike) -> float:
     """Return the share of entries of `truth` that lie in `[low, high]`, all of one shape.
 

@@ -150,8 +150,10 @@ class CompletedEpoch:
         copies, data = self.schedule.copies, self.conditional.data
         stacked = completed.unflatten(0, (-1, copies)).clone()
         before, after = stacked[self.holed], torch.empty_like(stacked[self.holed])
-        # Another one: what it finds out about the flow is true of these weights only.
+        # A method that looks whether the flow has derivatives must not meet it in training.
+        self.flow.eval()
         method = self._method(epoch)
+        # Another one: what it finds out about the flow is true of these weights only.
         conditional = replace(self.conditional, flow=self._asked(method))
         rates = torch.zeros(data.rows, dtype=torch.float64)
 
@@ -177,7 +179,7 @@ class CompletedEpoch:
 
     def _asked(self, method: Method) -> Any:
         """Return the flow as the chains of an E-step ask it."""
-        flow = lowered(self.flow.eval(), self.schedule.precision)
+        flow = lowered(self.flow, self.schedule.precision)
         if self.schedule.compiled and method.gradient:
             # Steps without slopes are compiled whole.
             flow = Compiled(flow)

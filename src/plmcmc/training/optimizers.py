@@ -39,6 +39,13 @@ def optimizer_of(
     return maker(parameters, **options)
 
 
+def add_group(optimizer: Optimizer, parameters: list[nn.Parameter], rate: float) -> None:
+    """Let an optimizer step further parameters, at a learning rate of their own."""
+    where = parameters[0].device
+    lr = torch.tensor(rate, device=where) if where.type == "cuda" else rate
+    optimizer.add_param_group({"params": parameters, "lr": lr})
+
+
 def set_rate(optimizer: Optimizer, rate: float) -> None:
     """Set the learning rate."""
     for group in optimizer.param_groups:

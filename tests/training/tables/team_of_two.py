@@ -1,6 +1,6 @@
 """What test_team.py lets torchrun start: processes that learn one table together.
 
-    torchrun --standalone --nproc-per-node 2 tests/training/team_of_two.py DIRECTORY
+    torchrun --standalone --nproc-per-node 2 tests/training/tables/team_of_two.py DIRECTORY
 
 Every process writes its weights there: of a run that goes through, and of one that was stopped
 halfway and resumed. `half.safetensors` is what the second one was resumed from.

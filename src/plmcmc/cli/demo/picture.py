@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from plmcmc.cli.demo.scores import ENDS, LEVEL, Trial
+from plmcmc.cli.demo.scores import LEVEL, Trial
+from plmcmc.statistics import interval
 
 # Of each column: more would hide each other.
 SHOWN = 60
@@ -29,7 +30,7 @@ def truth_picture(path: Path, names: Sequence[str], trial: Trial, seed: int) -> 
     for place, (name, axis) in enumerate(zip(names, axes, strict=False)):
         hidden = rng.permutation(np.flatnonzero(trial.missing[:, place]))[:SHOWN]
         truth, mean = trial.truth[hidden, place], trial.filled[hidden, place]
-        low, high = np.quantile(trial.drawn[:, hidden, place], ENDS, axis=0)
+        low, high = interval(trial.drawn[:, hidden, place], LEVEL)
         inside = (low <= truth) & (truth <= high)
         ends = [min(truth.min(), low.min()), max(truth.max(), high.max())]
         axis.plot(ends, ends, color="#999999", linewidth=0.8, zorder=1)

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from plmcmc.statistics import coverage, crps, nmse
+from plmcmc.statistics import coverage, crps, interval, nmse
 
 Array = NDArray[np.float64]
 LEVEL = 0.9
-ENDS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 # Standard errors that a difference must exceed to be more than chance.
 ENOUGH = 2.0
 
@@ -54,8 +53,7 @@ class Trial:
         """Share of hidden values in their 90% intervals; None without draws."""
         if self.drawn is None:
             return None
-        low, high = np.quantile(self.drawn[:, self.missing], ENDS, axis=0)
-        return coverage(self.truth[self.missing], low, high)
+        return coverage(self.truth[self.missing], *interval(self.drawn[:, self.missing], LEVEL))
 
     @cached_property
     def row_errors(self) -> Array:
