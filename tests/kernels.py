@@ -27,7 +27,13 @@ from plmcmc.kernels import (
     Turns,
     UnadjustedLangevin,
 )
-from plmcmc.target import ConditionalTarget, ProjectedLatentTarget, Reference, TableTarget, Warp
+from plmcmc.target import (
+    ConditionalTarget,
+    GaussianReference,
+    ProjectedLatentTarget,
+    TableTarget,
+    Warp,
+)
 from plmcmc.training.tables.gaussian import Gaussian, conditionals
 
 
@@ -91,7 +97,7 @@ def table(flow, data, low=None, high=None):
     found = conditionals(gaussian, data.observed)
     low = torch.where(data.observed, data.values, -torch.inf) if low is None else low
     high = torch.where(data.observed, data.values, torch.inf) if high is None else high
-    reference = Reference(low, high, gaussian.mean, found.gain, found.root)
+    reference = GaussianReference(low, high, gaussian.mean, found.gain, found.root)
     return TableTarget(flow, reference)
 
 

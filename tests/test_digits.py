@@ -35,7 +35,7 @@ def test_every_missing_pixel_converges_within_five_thousand_passes(posterior):
     assert np.nanmax(draws.rhat()) <= 1.05
 
 
-@pytest.mark.filterwarnings("ignore::plmcmc.posterior.verdict.StuckWarning")
+@pytest.mark.filterwarnings("ignore::plmcmc.posterior.quality_warnings.StuckWarning")
 def test_the_paper_s_kernel_does_not(posterior):
     with pytest.warns(ConvergenceWarning):
         draws = posterior.sample(

@@ -43,7 +43,7 @@ def names(folder):
 
 
 def part_by_part(path, content):
-    with disk.placing(path) as file:
+    with disk.writing(path) as file:
         file.write(content[:1])
         file.write(content[1:])
 
@@ -100,7 +100,7 @@ class TestFile:
         assert done == [f"file of {len(NEW)}", "place", "folder"]
 
     def test_one_written_part_by_part_too(self, tmp_path, done):
-        with disk.placing(tmp_path / "a") as file:
+        with disk.writing(tmp_path / "a") as file:
             file.write(NEW)
         assert done == [f"file of {len(NEW)}", "place", "folder"]
 

@@ -6,7 +6,7 @@ import torch
 from plmcmc.flows import Beside, GaussianMixture, TabularFlow
 from plmcmc.kernels import Cycle, Metropolis, MixtureDraws, Turns
 from plmcmc.rng import Streams
-from plmcmc.target import Reference, TableTarget
+from plmcmc.target import GaussianReference, TableTarget
 from test_table_target import FLOWS, ROWS, tied, worst_drift
 
 COLUMNS, COMPONENTS = 5, 6
@@ -70,7 +70,7 @@ def one_pattern(rows):
     low[:, 1] = high[:, 1] = 0.7
     gain, root = torch.zeros(rows, 2, 2).double(), torch.zeros(rows, 2, 2).double()
     gain[:, 1, 1] = root[:, 0, 0] = 1.0
-    return Reference(low, high, torch.zeros(2).double(), gain, root)
+    return GaussianReference(low, high, torch.zeros(2).double(), gain, root)
 
 
 def test_draws_have_the_conditional_s_density():

@@ -9,7 +9,7 @@ from exact import FALSE_ALARM, FLOWS, begin
 from kernels import table, table_hamiltonian
 from plmcmc.kernels import Metropolis, Turns
 from plmcmc.rng import Streams
-from plmcmc.target import Reference, TableTarget
+from plmcmc.target import GaussianReference, TableTarget
 
 EDGES = torch.tensor([-torch.inf, -0.5, 0.4, 1.3, torch.inf]).double()
 ROWS = 8000
@@ -120,7 +120,7 @@ def test_the_volume_of_ties_is_that_of_the_jacobian():
 def test_several_chains_of_a_row_share_its_reference():
     _, target = tied(FLOWS["realnvp"]())
     whole = target.reference
-    reference = Reference(
+    reference = GaussianReference(
         whole.low[:64], whole.high[:64], whole.mean, whole.gain[:64], whole.root[:64]
     )
     position = Streams.of_rows(0, "start", 64, chains=3).normal(torch.empty(192, 5).double())

@@ -48,7 +48,7 @@ def write_all(files: Mapping[Path, bytes]) -> None:
 
 
 @contextmanager
-def placing(path: Path) -> Iterator[BinaryIO]:
+def writing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write to, which takes its place once all is in it."""
     temporary = partial_of(path)
     try:
@@ -63,6 +63,35 @@ def placing(path: Path) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def append(path: Path, content: bytes, *, sync: bool = True) -> None:
+    """Append to a file, all or nothing; made if it is not there.
+
+    Args:
+        path: of the file.
+        content: what to append.
+        sync: wait for the disk.
+    """
+    with failing_in_words(path), path.open("ab") as file:
+        before = file.tell()
+        try:
+            file.write(content)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        except OSError:
+            os.truncate(path, before)
+            raise
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file that was appended to; one that was cut short is cut off."""
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        os.truncate(path, len(whole))
+    return whole.splitlines()
 
 
 def write_directory(path: Path, files: Mapping[str, bytes]) -> None:

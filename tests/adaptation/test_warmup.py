@@ -6,8 +6,8 @@ import torch
 from exact import FLOWS, begin, shaken
 from plmcmc.adaptation import Warmup, climb
 from plmcmc.adaptation.pool import MOST, Pool
-from plmcmc.adaptation.reach import Memory
 from plmcmc.adaptation.step_size import StepSize
+from plmcmc.adaptation.trajectory_length import Memory
 from plmcmc.flows import RealNVP
 from plmcmc.kernels import Cycle, Holes
 from plmcmc.rng import Streams

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.exceptions import NotFittedError
 
 from plmcmc.baselines import MeanImputer
 from plmcmc.data import DataError
@@ -15,7 +14,6 @@ FILLED = np.array([[1.0, 2.0], [3.0, 4.5], [2.0, 7.0]])
 
 def test_holes_get_the_mean():
     np.testing.assert_array_equal(MeanImputer().fill(TABLE), FILLED)
-    np.testing.assert_array_equal(MeanImputer().fit_transform(TABLE), FILLED)
 
 
 def test_the_table_handed_over_is_not_written_to():
@@ -23,28 +21,6 @@ def test_the_table_handed_over_is_not_written_to():
     result = MeanImputer().fill(table)
     result[:] = 0
     np.testing.assert_array_equal(table, TABLE)
-
-
-def test_transform_takes_the_fitted_table_s_means():
-    imputer = MeanImputer().fit(TABLE)
-    np.testing.assert_array_equal(imputer.means_, [2.0, 4.5])
-    np.testing.assert_array_equal(imputer.transform([[NAN, 1.0], [NAN, NAN]]), [[2, 1], [2, 4.5]])
-
-
-def test_fill_leaves_what_was_fitted():
-    imputer = MeanImputer().fit(TABLE)
-    imputer.fill(10 * TABLE)
-    np.testing.assert_array_equal(imputer.means_, [2.0, 4.5])
-
-
-def test_transform_needs_a_fit():
-    with pytest.raises(NotFittedError, match="call fit first"):
-        MeanImputer().transform(TABLE)
-
-
-def test_another_number_of_columns_is_refused():
-    with pytest.raises(DataError, match="3 columns; the imputer was fitted to 2"):
-        MeanImputer().fit(TABLE).transform(np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from plmcmc.cli.request import identity_of
 from plmcmc.data import DataError
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables import job as job_module
-from plmcmc.tables.job import Filled, Found, part_of, placing, working
-from plmcmc.tables.placing import is_ours
+from plmcmc.tables.claims import is_ours
+from plmcmc.tables.job import Filled, Found, claimed_places, part_of, working
 from plmcmc.training import TrainingError
 from plmcmc.training.tables.online_em import TableEM
 from table_files import run, text
@@ -108,7 +108,7 @@ class TestWorking:
     def test_what_had_not_taken_its_place_goes_with_a_refusal(self, tmp_path):
         path, place = tmp_path / "out.part", tmp_path / "out"
         with suppress(KeyboardInterrupt), working(path, SAME, overwrite=False) as job:
-            job.place([place])
+            job.claim([place])
             disk.partial_of(place).write_bytes(b"half")
             job.keep(0, TABLE)
             raise KeyboardInterrupt
@@ -119,7 +119,7 @@ class TestWorking:
     def test_a_refusal_leaves_the_job_that_it_names(self, tmp_path):
         path, place = tmp_path / "out.part", tmp_path / "out"
         with suppress(KeyboardInterrupt), working(path, SAME, overwrite=False) as job:
-            job.place([place])
+            job.claim([place])
             raise KeyboardInterrupt
         place.write_bytes(b"whole")
         with (
@@ -127,21 +127,21 @@ class TestWorking:
             working(path, {"seed": 1}, overwrite=False),
         ):
             pass
-        assert is_ours(place, placing(path))
+        assert is_ours(place, claimed_places(path))
 
     def test_another_s_file_is_known_by_what_it_holds(self, tmp_path):
         path, known, unknown = tmp_path / "out.part", tmp_path / "known", tmp_path / "unknown"
         with suppress(KeyboardInterrupt), working(path, SAME, overwrite=False) as job:
-            job.place({known: b"ours"})
-            job.place([unknown])
+            job.claim({known: b"ours"})
+            job.claim([unknown])
             raise KeyboardInterrupt
         known.write_bytes(b"ours")
         unknown.write_bytes(b"any")
-        assert is_ours(known, placing(path))
-        assert is_ours(unknown, placing(path))
+        assert is_ours(known, claimed_places(path))
+        assert is_ours(unknown, claimed_places(path))
         known.write_bytes(b"theirs")
-        assert not is_ours(known, placing(path))
-        assert not is_ours(tmp_path / "elsewhere", placing(path))
+        assert not is_ours(known, claimed_places(path))
+        assert not is_ours(tmp_path / "elsewhere", claimed_places(path))
 
     @pytest.mark.parametrize("overwrite", [False, True])
     def test_what_is_not_ours_is_not_touched(self, overwrite, tmp_path):

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plmcmc.cli import report as module
-from plmcmc.cli.report import _diagnosed
+from plmcmc.cli.report import assembly as module
+from plmcmc.cli.report.assembly import _diagnosed
+from plmcmc.cli.report.cautions import Column, interval_coverage, right_levels, warnings_of
 from plmcmc.cli.report.diagnosis import level_row, width_row
 from plmcmc.cli.report.figures import LINES, SHOWN, _by_pattern, _lines, most_holes, pattern_png
-from plmcmc.cli.report.page import listed
-from plmcmc.cli.report.words import Column, interval_coverage, right_levels, warnings_of
+from plmcmc.cli.report.page import html_list
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.diagnosis import ROWS, Diagnosis
 from plmcmc.tables.fill import Found
@@ -123,9 +123,9 @@ class TestPage:
     def test_what_is_not_escaped_would_be_seen(self, monkeypatch):
         """Negative control: names of columns, taken for HTML."""
         names = ["<script>alert(1)</script>", "<p onerror=x>"]
-        assert Reader(listed(names)).tags == {"ul", "li"}
-        monkeypatch.setattr(sys.modules[listed.__module__], "escape", str)
-        page = Reader(listed(names))
+        assert Reader(html_list(names)).tags == {"ul", "li"}
+        monkeypatch.setattr(sys.modules[html_list.__module__], "escape", str)
+        page = Reader(html_list(names))
         assert "script" in page.tags
         assert "onerror" in page.attributes
 

@@ -164,17 +164,3 @@ class TestManners:
 
     def test_the_front_door_has_it(self):
         assert plmcmc.decision_study is decision_study
-
-
-class TestPlot:
-    def test_writes_a_picture(self, tmp_path):
-        path = tmp_path / "decisions.png"
-        study(proposals=10).plot(path, window=3)
-        assert path.read_bytes().startswith(b"\x89PNG\r\n")
-
-    def test_draws_trailing_means_and_leaves_gaps_out(self):
-        curve = np.array([1.0, np.nan, 0.5, 0.0])
-        decisions = plmcmc.diagnostics.Decisions(curve, np.full(4, np.nan), np.ones(4))
-        lines = decisions.plot(window=2).axes[0].get_lines()
-        assert lines[0].get_ydata() == pytest.approx([1.0, 1.0, 0.5, 0.25])
-        assert np.isnan(lines[1].get_ydata()).all()

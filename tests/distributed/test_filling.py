@@ -12,9 +12,9 @@ import pytest
 from part_by_part import PART, ROWS, contents, filled, interrupted_after, touched_at_work
 from plmcmc import FlowImputer, rng
 from plmcmc.disk import WriteError
-from plmcmc.distributed import filling, impute, streaming, worker
-from plmcmc.distributed.order import Order, Task, check_unchanged, stamp_of
-from plmcmc.distributed.streaming import streamed
+from plmcmc.distributed import filling, impute, worker
+from plmcmc.distributed.filling import streamed
+from plmcmc.distributed.work_plan import Order, Task, check_unchanged, stamp_of
 from plmcmc.rng import part_seed
 from plmcmc.tables.job import MANIFEST
 from toy_tables import TINY, mixed, with_holes
@@ -106,9 +106,9 @@ def test_stopped_it_goes_on(parts, data, model, undisturbed, tmp_path, monkeypat
         with pytest.raises(KeyboardInterrupt, match=f"keeps {parts} filled part"):
             filled(data, model, tmp_path / "out")
     told, seen = [], []
-    work = streaming.Worker.work
+    work = filling.Worker.work
     monkeypatch.setattr(
-        streaming.Worker, "work", lambda self, task: seen.append(task) or work(self, task)
+        filling.Worker, "work", lambda self, task: seen.append(task) or work(self, task)
     )
     impute(data, model, tmp_path / "out", progress=False, tell=told.append)
     assert f"keeps {parts} filled part" in told[0]
@@ -482,21 +482,13 @@ def test_an_output_that_is_not_what_was_written_is_filled_again(
     assert contents(tmp_path / "out") == undisturbed
 
 
-@pytest.mark.parametrize("before", [False, True])
 def test_an_output_that_is_what_was_written_is_not_filled_again(
-    before, unfinished, model, undisturbed, tmp_path, monkeypatch
+    unfinished, model, undisturbed, tmp_path, monkeypatch
 ):
-    manifest = tmp_path / "out" / "plmcmc.part" / MANIFEST
-    if before:
-        # As manifests were when they did not note what was written.
-        lines = [json.loads(line) for line in manifest.read_text().splitlines()]
-        assert sum("written" in line for line in lines) == 2
-        told = [{key: own for key, own in line.items() if key != "written"} for line in lines]
-        manifest.write_text("".join(f"{json.dumps(line)}\n" for line in told))
     spoil(tmp_path / "out" / "0.parquet", "touched")
-    seen, work = set(), streaming.Worker.work
+    seen, work = set(), filling.Worker.work
     monkeypatch.setattr(
-        streaming.Worker, "work", lambda self, task: seen.add(task.file) or work(self, task)
+        filling.Worker, "work", lambda self, task: seen.add(task.file) or work(self, task)
     )
     filled(unfinished, model, tmp_path / "out")
     assert seen == {2}

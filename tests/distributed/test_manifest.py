@@ -3,7 +3,7 @@
 import pytest
 
 from plmcmc.distributed.manifest import Manifest
-from plmcmc.distributed.order import Order, Source
+from plmcmc.distributed.work_plan import Order, Source
 from plmcmc.rng import PART_ROWS
 
 
@@ -16,7 +16,11 @@ def manifest_of(tmp_path, source):
     return Manifest(tmp_path / "manifest.jsonl", [source], order)
 
 
-REFUSED, PART, WHOLE = {"refused": 0, "problem": "bad"}, {"part": [0, 0]}, {"whole": 0}
+REFUSED, PART, WHOLE = (
+    {"refused": 0, "problem": "bad"},
+    {"part": [0, 0]},
+    {"whole": 0, "written": []},
+)
 
 
 @pytest.mark.parametrize("lines", [[REFUSED], [PART, REFUSED], [REFUSED, PART]])

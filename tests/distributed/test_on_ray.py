@@ -21,7 +21,7 @@ import torch
 from part_by_part import contents, interrupted_after
 from plmcmc.distributed import impute, on_ray
 from plmcmc.distributed.on_ray import MOST_DEATHS, Actor, OnRay, RayError, _forget_marks
-from plmcmc.distributed.order import Order, Task, stamp_of
+from plmcmc.distributed.work_plan import Order, Task, stamp_of
 from plmcmc.rng import PART_ROWS
 from table_files import run
 from toy_tables import mixed, with_holes

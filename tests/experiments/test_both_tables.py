@@ -12,12 +12,12 @@ from plmcmc.experiments.digits.fillers import FILLERS, Mean
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import mechanism_of
 from plmcmc.experiments.digits.table1 import CELLS, PAPER
+from plmcmc.experiments.markdown import row_label
 from plmcmc.experiments.sources import embedded_digits, embedded_table, enlarged
 from plmcmc.experiments.study import Found, Place
 from plmcmc.experiments.tables import table2
 from plmcmc.experiments.tables.fillers import Filled, TableBudget, TableFiller
 from plmcmc.experiments.tables.table2 import Table2, scores
-from plmcmc.experiments.words import in_tables
 from plmcmc.flows import log_prob
 from plmcmc.training import FittedEM
 
@@ -35,7 +35,7 @@ def test_a_smoke_run(name, output):
     experiment = experiment_of(name, "smoke")
     for method in experiment.methods:
         if any(method in part for part in experiment.parts()):
-            assert f"| {in_tables(method)}" in report
+            assert f"| {row_label(method)}" in report
     assert "nan" not in report
     again = []
     assert reproduce.reproduce(name, "smoke", output=output, say=again.append) == report

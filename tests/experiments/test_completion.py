@@ -12,7 +12,7 @@ import torch
 
 from plmcmc import kernels
 from plmcmc.chains import FromObserved, Unconditional
-from plmcmc.cli import _parser
+from plmcmc.cli.entry import _parser
 from plmcmc.data import CentreSquare, DataError
 from plmcmc.experiments import experiment_of, reproduce
 from plmcmc.experiments.algorithm1 import first_completions

@@ -11,10 +11,10 @@ import torch
 from plmcmc.experiments import CATALOGUE, SCALES, experiment_of
 from plmcmc.experiments.digits.masked import Case
 from plmcmc.experiments.efficiency import studies
+from plmcmc.experiments.efficiency.captions import ends_of
 from plmcmc.experiments.efficiency.converged import Truth
 from plmcmc.experiments.efficiency.figures import _envelope, looks_of, on_a_grid
 from plmcmc.experiments.efficiency.studies import CONVERGED, STUDIES, Efficiency, shown
-from plmcmc.experiments.efficiency.words import ends_of
 from plmcmc.experiments.reproduce import reproduce
 from plmcmc.experiments.study import Found, Place
 from plmcmc.flows import Linear

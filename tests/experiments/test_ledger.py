@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from plmcmc.data import DataError
 from plmcmc.disk import WriteError
 from plmcmc.experiments import experiment_of
-from plmcmc.experiments.kept import read_arrays
+from plmcmc.experiments.cache import read_arrays
 from plmcmc.experiments.ledger import LINES, Ledger, LedgerError, as_json
 from plmcmc.experiments.study import Found, Place
 
@@ -85,7 +84,7 @@ def test_a_part_of_other_settings_is_not_done(tmp_path):
         ('{"part": "x", "numbers": 3}', "line 2: expected"),
         ('{"part": ["x"], "numbers": {}}', "line 2: expected"),
         ('{"part": "x", "numbers": {}, "arrays": 1}', "line 2: expected"),
-        ('{"source": "x", "hash": null}', "line 2: expected"),
+        ('{"source": "x", "hash": "1"}', "line 2: expected"),
         ("[1]", "line 2: expected"),
     ],
 )
@@ -134,10 +133,6 @@ def test_a_part_whose_arrays_are_lost_or_damaged_is_not_done(tmp_path, how):
         with pytest.raises(DataError, match=f"{path.name} is damaged: expected arrays") as problem:
             read_arrays(path)
         assert "allow_pickle" not in str(problem.value)
-        # Lines of earlier versions have no hash: then files must be readable.
-        lines = tmp_path / LINES
-        lines.write_text(re.sub(r', "arrays": "\w+"', "", lines.read_text()))
-        assert kept(tmp_path).lost == ["first"]
     again.add("first", Found({"NMSE": 0.5}, {"curve": np.zeros(2)}))
     assert (list(kept(tmp_path)), kept(tmp_path).lost) == (["first", "second"], [])
 
@@ -216,22 +211,6 @@ def test_what_was_made_of_one_source_is_not_gone_on_with_by_another(tmp_path):
     with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
         ledger(1).check_source(source, "own")
     ledger(2).check_source(source, "own")
-
-
-def test_sources_in_lines_of_their_own_are_those_of_parts_that_name_none(tmp_path):
-    source, place = tmp_path / "x.csv", tmp_path / "out"
-    source.write_text("one")
-    ledger = kept(place)
-    ledger.check_source(source, "own")
-    ledger.add("first", Found({"NMSE": 0.5}))
-    path = place / LINES
-    head, line = map(json.loads, path.read_text().splitlines())
-    old = [head, {"source": "own", "hash": line.pop("sources")["own"]}, line]
-    path.write_text("".join(json.dumps(own) + "\n" for own in old))
-    kept(place).check_source(source, "own")
-    source.write_text("two")
-    with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
-        kept(place).check_source(source, "own")
 
 
 def made_of(content, place, part, arrays=None):

@@ -6,7 +6,7 @@ from threading import Barrier
 
 import pytest
 
-from plmcmc.experiments.kept import made_once
+from plmcmc.experiments.cache import made_once
 
 
 def test_one_of_several_makes_it(tmp_path, capsys):

@@ -222,16 +222,6 @@ def test_every_cell_has_its_own_masks(chains):
         np.testing.assert_array_equal(covered, ~seen)
 
 
-def test_numbers_of_other_squares_are_not_taken_for_these():
-    full = experiment_of("mnist", "full")
-    told = {part: full.settings_of(part) for part in full.parts()}
-    assert "exact=False" in told[f"S.O. 0.8, {DEFAULT}"]["masks"]
-    # Others are what they were before settings of parts were kept.
-    assert {part for part, own in told.items() if own} == {
-        f"S.O. 0.8, {way}" for way in (PAPER, DEFAULT)
-    }
-
-
 def test_how_the_paper_is_read_is_told():
     told = " ".join(experiment_of("mnist", "full").readings)
     for words in (

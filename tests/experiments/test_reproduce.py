@@ -13,8 +13,8 @@ from plmcmc.data import DataError
 from plmcmc.disk import locked
 from plmcmc.experiments import CATALOGUE, SCALES, experiment_of, reproduce
 from plmcmc.experiments.ledger import LINES
+from plmcmc.experiments.markdown import table, with_error
 from plmcmc.experiments.study import Experiment, Found, Place, more
-from plmcmc.experiments.words import table, with_error
 
 RUN: list[str] = []
 

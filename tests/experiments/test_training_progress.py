@@ -9,10 +9,10 @@ import torch
 
 from plmcmc.data import Independent
 from plmcmc.experiments import experiment_of, reproduce
+from plmcmc.experiments.algorithm1 import whitening_of
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits
 from plmcmc.experiments.sources import embedded_digits
 from plmcmc.experiments.study import Place
-from plmcmc.experiments.whitened import whitening_of
 from plmcmc.training import MonteCarloEM, mcem
 from plmcmc.training.completed import CompletedEpoch
 

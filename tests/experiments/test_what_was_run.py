@@ -8,7 +8,7 @@ import pytest
 
 from plmcmc.experiments import CATALOGUE, SCALES, experiment_of, reproduce
 from plmcmc.experiments.ledger import LINES
-from plmcmc.experiments.made import made_on, where_from
+from plmcmc.experiments.provenance import made_on, where_from
 from plmcmc.experiments.report import differing
 
 

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 from plmcmc.imputation import FlowImputer, learning
 from plmcmc.imputation.likelihood import log_likelihood
 from plmcmc.kernels.mixture_draws import seen_log_prob
-from plmcmc.training.tables.validation import Course
+from plmcmc.training.tables.validation import ScoreHistory
 from toy_tables import TINY, mixed, with_holes
 
 
@@ -71,7 +71,7 @@ def test_levels_and_ties_have_probabilities_that_add_up_to_one():
 
 def test_mixtures_densities_are_known(monkeypatch):
     """Of what is seen at all a mixture knows the density, and of ties the mean over intervals."""
-    monkeypatch.setattr(Course, "joined_by", lambda self, scores: True)
+    monkeypatch.setattr(ScoreHistory, "joined_by", lambda self, scores: True)
     monkeypatch.setattr(learning, "LEAST_HIDDEN", 0)
     monkeypatch.setattr(learning, "FOLLOWS", 0)
     table, _ = with_holes(mixed(400))

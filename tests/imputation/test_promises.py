@@ -35,9 +35,9 @@ from odd_frames import (
 from plmcmc.imputation import FlowImputer, files, filling, sampling
 from plmcmc.imputation.layout import Layout
 from plmcmc.imputation.model import TableModel
+from plmcmc.tables.cells import MARKERS
 from plmcmc.tables.parquet import ParquetTable
 from plmcmc.tables.text import TextTable
-from plmcmc.tables.words import MARKERS
 from table_files import run
 
 pytestmark = pytest.mark.filterwarnings("ignore::plmcmc.posterior.ConvergenceWarning")

@@ -10,7 +10,7 @@ import torch
 
 from plmcmc import FlowImputer
 from plmcmc.cli import main
-from plmcmc.cli.report.words import warnings_of
+from plmcmc.cli.report.cautions import warnings_of
 from plmcmc.imputation import sampling
 from plmcmc.kernels.base import choose
 from plmcmc.posterior import StuckWarning

@@ -8,7 +8,7 @@ import plmcmc
 from exact import shaken
 from plmcmc.posterior import METHODS, ConvergenceWarning
 from plmcmc.posterior.methods import Pullback
-from plmcmc.posterior.verdict import RHAT_LIMIT
+from plmcmc.posterior.quality_warnings import RHAT_LIMIT
 from plmcmc.rng import blocks_of
 from toys import Mixture, quiet
 

@@ -10,7 +10,7 @@ from torch.optim import AdamW
 from plmcmc.flows import RealNVP, log_prob
 from plmcmc.flows.passes import captured
 from plmcmc.training.ascent import COMPILER, FIRST, Ascent, CaptureWarning
-from plmcmc.training.moments import moments_of
+from plmcmc.training.resuming import moments_of
 
 SIZES = [8, 8, 8, 3, 8, 8, 3, 8]
 

@@ -27,8 +27,8 @@ from plmcmc.training import (
     undouble,
 )
 from plmcmc.training import completed as m_step
-from plmcmc.training.moments import moments_of
 from plmcmc.training.presets import TABLES
+from plmcmc.training.resuming import moments_of
 from plmcmc.training.schedule import OPTIMIZERS
 from plmcmc.training.tables.gaussian import expectation_maximisation
 from tracing import tracing

@@ -8,9 +8,9 @@ from flow_cases import shaken
 from plmcmc.flows import NICE, RealNVP, log_prob
 from plmcmc.flows.passes.compiled import CompileWarning, Fused
 from plmcmc.training.ascent import Ascent
+from plmcmc.training.bfloat16_weights import Shadows
 from plmcmc.training.maximise import maximise
 from plmcmc.training.optimizers import OPTIMIZERS, optimizer_of
-from plmcmc.training.shadows import Shadows
 from plmcmc.training.update import update_of
 from tracing import tracing, without_a_compiler
 

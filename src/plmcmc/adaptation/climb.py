@@ -10,16 +10,17 @@ from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.target import ConditionalTarget
 
 _FIRST, _SECOND = 0.9, 0.99
+# Length of the first step in the target's coordinates; the last is a tenth of it.
+RATE = 0.1
 
 
-def climb(target: ConditionalTarget, y: Tensor, *, steps: int, rate: float = 0.1) -> GradientState:
+def climb(target: ConditionalTarget, y: Tensor, *, steps: int) -> GradientState:
     """Return the highest point each chain finds in `steps` of Adam on `log p(y_M; x_O)`.
 
     Args:
         target: the conditional density.
         y: full rows in data space.
         steps: how many.
-        rate: length of the first step in the target's coordinates; the last is a tenth of it.
     """
     state = best = differentiated(target, target.start(y))
     mean, square = torch.zeros_like(y), torch.zeros_like(y)
@@ -29,7 +30,7 @@ def climb(target: ConditionalTarget, y: Tensor, *, steps: int, rate: float = 0.1
         square = _SECOND * square + (1 - _SECOND) * slope.square()
         deviation = (square / (1 - _SECOND**step)).sqrt() + 1e-8
         move = mean / (1 - _FIRST**step) / deviation
-        position = state.position + rate * 0.1 ** (step / steps) * move
+        position = state.position + RATE * 0.1 ** (step / steps) * move
         state = differentiated(target, position)
         # A start without density is left by the first step that has one.
         higher = (state.log_density > best.log_density) | ~torch.isfinite(best.log_density)

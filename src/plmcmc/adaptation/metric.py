@@ -21,6 +21,8 @@ Whitened = Callable[[Tensor], Tensor]
 # Directions that spread less than this further are left alone: chance shows as much.
 SMALLEST_SPIKE = 3.0
 LEAST_KNOWN = 1e-18
+# Added to matrices scaled to a unit diagonal.
+RIDGE = 1e-6
 # Variances that are less than rounding of the largest one.
 ROUNDING = 1e-12
 # Sides of matrices that a CPU takes the eigenvalues of.
@@ -213,7 +215,7 @@ def _warn_of_singular(usable: Tensor) -> None:
         )
 
 
-def _factor(matrix: Tensor, holes: Holes, ridge: float = 1e-6) -> tuple[Tensor, Tensor]:
+def _factor(matrix: Tensor, holes: Holes) -> tuple[Tensor, Tensor]:
     """Return Cholesky factors, and of which rows; the padding's is the identity, up to scale.
 
     A ridge is added to the matrix scaled to a unit diagonal: entries may differ by many orders, as
@@ -231,7 +233,7 @@ def _factor(matrix: Tensor, holes: Holes, ridge: float = 1e-6) -> tuple[Tensor, 
     # The last resort: always positive definite.
     factor, whole = eye.expand_as(matrix), torch.zeros_like(holes.present[:, 0])
     for attempt in reversed(range(4)):
-        found, failed = torch.linalg.cholesky_ex(scaled + ridge * 100**attempt * eye)
+        found, failed = torch.linalg.cholesky_ex(scaled + RIDGE * 100**attempt * eye)
         factor = torch.where((failed == 0)[:, None, None], found, factor)
         whole = whole | (failed == 0)
     return scale[:, :, None] * factor, whole

@@ -19,8 +19,8 @@ from plmcmc.adaptation.metric import (
     widened,
 )
 from plmcmc.adaptation.pool import Pool
-from plmcmc.adaptation.reach import Memory, further
 from plmcmc.adaptation.step_size import Stepped, tune
+from plmcmc.adaptation.trajectory_length import Memory, further
 from plmcmc.kernels import (
     Cycle,
     Frame,

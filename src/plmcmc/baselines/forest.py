@@ -62,10 +62,6 @@ class ForestImputer:
             filled, change = updated, moved
         return filled
 
-    def fit_transform(self, x: Any) -> Table:
-        """Same as `fill`, under scikit-learn's name."""
-        return self.fill(x)
-
     def _sweep(self, filled: Table, seen: Seen, rng: np.random.Generator) -> Table:
         """Return the table with each column's holes predicted once, from what is there by then."""
         filled = filled.copy()

@@ -15,9 +15,6 @@ Table = NDArray[np.float64]
 class MeanImputer:
     """Fills every hole with the mean of what its column has.
 
-    Attributes:
-        means_: `(columns,)`, once fitted.
-
     Example:
         >>> MeanImputer().fill([[1.0, 2.0], [3.0, float("nan")], [float("nan"), 6.0]])
         array([[1., 2.],
@@ -25,33 +22,10 @@ class MeanImputer:
                [2., 6.]])
     """
 
-    means_: Table
-
-    def fit(self, x: Any) -> MeanImputer:
-        """Take the means of the columns of `x`, and return the imputer."""
-        self.means_ = column_means(*checked_table(x))
-        return self
-
-    def transform(self, x: Any) -> Table:
-        """Return `x` with its NaN replaced by the means of the table that was fitted."""
-        from sklearn.exceptions import NotFittedError
-
-        if not hasattr(self, "means_"):
-            raise NotFittedError("this MeanImputer has no means yet: call fit first")
-        values, seen = checked_table(x)
-        if values.shape[1] != len(self.means_):
-            raise DataError(
-                f"x has {values.shape[1]} columns; the imputer was fitted to {len(self.means_)}"
-            )
-        return np.where(seen, values, self.means_)
-
-    def fit_transform(self, x: Any) -> Table:
-        """Return `x` with its NaN replaced by its own columns' means."""
-        return self.fit(x).transform(x)
-
     def fill(self, x: Any) -> Table:
-        """Same as `fit_transform`, but leaves the imputer as it was."""
-        return MeanImputer().fit_transform(x)
+        """Return `x` with its NaN replaced by its own columns' means."""
+        values, seen = checked_table(x)
+        return np.where(seen, values, column_means(values, seen))
 
 
 def checked_table(x: Any) -> tuple[Table, NDArray[np.bool_]]:

@@ -12,8 +12,7 @@ from plmcmc.baselines.epochs import Epochs
 from plmcmc.baselines.misgan_rounds import Rounds
 from plmcmc.rng import Streams
 from plmcmc.training import TrainingError
-from plmcmc.training.moments import moments_of
-from plmcmc.training.saved import fill
+from plmcmc.training.resuming import fill, moments_of
 
 
 class MisganEpoch:

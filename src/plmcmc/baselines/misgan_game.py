@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
-from plmcmc.baselines.abreast import Abreast
+from plmcmc.baselines.cuda_streams import Abreast
 from plmcmc.baselines.misgan_networks import Players
 from plmcmc.baselines.wasserstein import critic_loss
 from plmcmc.training.optimizers import add_group, optimizer_of

@@ -13,9 +13,8 @@ from plmcmc.baselines.epochs import Epochs
 from plmcmc.flows.passes.captured import replayed
 from plmcmc.rng import Streams
 from plmcmc.training import TrainingError
-from plmcmc.training.moments import moments_of
 from plmcmc.training.optimizers import optimizer_of
-from plmcmc.training.saved import fill
+from plmcmc.training.resuming import fill, moments_of
 
 
 class MiwaeEpoch:

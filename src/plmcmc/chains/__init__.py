@@ -7,20 +7,21 @@ from plmcmc.chains.checkpoint import (
     fingerprint,
     resumed_seed,
 )
+from plmcmc.chains.compiled_steps import Whole
+from plmcmc.chains.early_rejection import EarlyRejection
 from plmcmc.chains.progress import Progress, going_on, in_silence, progress_bar
 from plmcmc.chains.record import Acceptance, Completions, Recorder, Schedule
 from plmcmc.chains.replayed import Replayed
 from plmcmc.chains.run import Stepper, run
-from plmcmc.chains.sieved import Sieved
 from plmcmc.chains.start import FromObserved, Given, NothingSeen, Start, Unconditional, start_of
 from plmcmc.chains.stepping import stepper_of
-from plmcmc.chains.whole import Whole
 
 __all__ = [
     "Acceptance",
     "Checkpoint",
     "CheckpointError",
     "Completions",
+    "EarlyRejection",
     "FromObserved",
     "Given",
     "NothingSeen",
@@ -28,7 +29,6 @@ __all__ = [
     "Recorder",
     "Replayed",
     "Schedule",
-    "Sieved",
     "Start",
     "Stepper",
     "Unconditional",

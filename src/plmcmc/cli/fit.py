@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from plmcmc.cli.large import rows_to_read
+from plmcmc.cli.memory_budget import rows_to_read
 from plmcmc.cli.request import (
     EFFORT,
     SEED,
@@ -25,9 +25,9 @@ from plmcmc.cli.summary import tell_passed
 from plmcmc.disk import check_directory
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables import Table, check_no_directory, read_tables
+from plmcmc.tables.claims import is_ours
 from plmcmc.tables.columns import Plan, plan_of_tables
-from plmcmc.tables.job import Job, part_of, placing, working
-from plmcmc.tables.placing import is_ours
+from plmcmc.tables.job import Job, claimed_places, part_of, working
 from plmcmc.tables.sample import sampled
 from plmcmc.training.tables.team import Team, torchrun_team
 
@@ -55,7 +55,7 @@ def _fit(arguments: Namespace, team: Team) -> None:
     check_rows(arguments.rows)
     part = part_of(place, several=False)
     # What stands there may be this very job's, stopped after it had written it.
-    overwrite = arguments.overwrite or is_ours(place, placing(part))
+    overwrite = arguments.overwrite or is_ours(place, claimed_places(part))
     check_model_place(place, "imputer", overwrite=overwrite)
     check_directory(place.parent)
     tables = _read(arguments, team)
@@ -70,7 +70,7 @@ def _fit(arguments: Namespace, team: Team) -> None:
         if team.leads:
             # Somebody may have put something there meanwhile.
             check_model_place(place, "imputer", overwrite=overwrite)
-            job.place([place])
+            job.claim([place])
             learned.save(place, overwrite=overwrite)
     rows = sum(table.rows for table in tables)
     by = f", in {team.size} processes" * (team.size > 1)

@@ -34,9 +34,9 @@ from plmcmc.flows import (
     sample,
     save,
 )
-from plmcmc.tables.job import part_of, placing, working
+from plmcmc.tables.claims import is_ours
+from plmcmc.tables.job import claimed_places, part_of, working
 from plmcmc.tables.places import check_free
-from plmcmc.tables.placing import is_ours
 from plmcmc.training import Fitted, bits_per_value, fit_flow
 
 Images = NDArray[np.uint8]
@@ -59,7 +59,7 @@ def fit_flow_command(arguments: Namespace) -> None:
     sheet = Path(arguments.samples or f"{place}.png")
     part = part_of(place, several=False)
     # What stands there may be this very job's, stopped while it wrote it.
-    ours = placing(part)
+    ours = claimed_places(part)
     overwrite = arguments.overwrite or is_ours(place, ours)
     size = _checked(arguments, place, sheet, overwrite=overwrite)
     check_free([sheet], overwrite=arguments.overwrite, ours=ours)
@@ -90,7 +90,7 @@ def fit_flow_command(arguments: Namespace) -> None:
         # Somebody may have put something there meanwhile.
         check_model_place(place, "flow", overwrite=overwrite)
         check_free([sheet], overwrite=arguments.overwrite, ours=ours)
-        job.place([sheet, place])
+        job.claim([sheet, place])
         write_sheet(sheet, drawn.cpu().numpy(), 2**arguments.bits)
         save(fitted.flow.cpu(), place, overwrite=overwrite)
     say(f"Written: {place} (plmcmc.load reads it)\nWritten: {sheet}")

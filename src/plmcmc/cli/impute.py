@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from plmcmc.cli.bulk import impute_in_parts, in_parts
 from plmcmc.cli.fit import check_enough, fitted
-from plmcmc.cli.large import rows_to_read
+from plmcmc.cli.impute_parquet import impute_in_parts, in_parts
+from plmcmc.cli.memory_budget import rows_to_read
 from plmcmc.cli.report import Asked, report
 from plmcmc.cli.request import EFFORT, check_draws, check_options, identity_of
 from plmcmc.cli.say import say, warn, warnings_in_words
@@ -25,7 +25,7 @@ from plmcmc.imputation.convergence import LEAST_STATES
 from plmcmc.tables import Table, check_no_directory, read_tables, write_files
 from plmcmc.tables.columns import Plan, check_levels, plan_of_model, plan_of_tables
 from plmcmc.tables.fill import Filled, filled, loaded, pooled
-from plmcmc.tables.job import Job, part_of, placing, working
+from plmcmc.tables.job import Job, claimed_places, part_of, working
 from plmcmc.tables.kinds import check_new
 from plmcmc.tables.places import check_free, check_outlasts, places_of
 
@@ -57,7 +57,7 @@ def _impute_whole(arguments: Namespace) -> None:
     places += [Path(arguments.report)] if arguments.report else []
     part = part_of(output, several=len(paths) > 1)
     check_outlasts(places, part)
-    check_free(places, overwrite=arguments.overwrite, ours=placing(part), data=paths)
+    check_free(places, overwrite=arguments.overwrite, ours=claimed_places(part), data=paths)
     if rows_to_read(paths) is not None:
         warn(
             "these files may take more memory than there is. Convert them to Parquet, learn from "
@@ -87,8 +87,8 @@ def _impute_whole(arguments: Namespace) -> None:
             asked, found = Asked(arguments, plan, tables, frames), pooled([o.found for o in done])
             contents.append(report(asked, found, learned() if found.holes else None).encode())
         # Somebody may have put something there meanwhile.
-        check_free(places, overwrite=arguments.overwrite, ours=placing(part), data=paths)
-        job.place(dict(zip(places, contents, strict=True)))
+        check_free(places, overwrite=arguments.overwrite, ours=claimed_places(part), data=paths)
+        job.claim(dict(zip(places, contents, strict=True)))
         write_files(zip(places, contents, strict=True))
     tell_filled(plan.known.kinds, holes, sum(table.rows for table in tables))
     tell_converged([own.found for own in done])

@@ -11,7 +11,7 @@ from rich.table import Table as Shown
 from plmcmc.cli.printable import named, one_line
 from plmcmc.cli.say import say
 from plmcmc.data.schema import Column, Levels
-from plmcmc.imputation import EFFORTS, FlowImputer
+from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.model import TableModel
 
 MOST_LEVELS = 10
@@ -31,9 +31,8 @@ def info(path: str) -> None:
         shown.add_row(escape(named(name)), kind, escape(words))
     Console().print(shown)
     effort = imputer.effort_
-    asked = next((name for name, known in EFFORTS.items() if known == effort), "custom")
     say(
-        f"rows learned from: {imputer.rows_}\neffort: {asked}\n"
+        f"rows learned from: {imputer.rows_}\neffort: {effort.name}\n"
         f"members: {effort.members} flows{_mixtures(imputer.model_)}\n"
         f"seed: {imputer.seed_}\nstatistic: {imputer.statistic}"
     )

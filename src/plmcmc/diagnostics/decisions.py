@@ -7,8 +7,7 @@ have overturned its decision, given the same uniform number.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,9 +22,6 @@ from plmcmc.posterior import condition, methods
 from plmcmc.posterior.batch import Method
 from plmcmc.rng import RandomState, Streams, seed_of
 from plmcmc.target import Auxiliary, FlatAuxiliary, ProjectedLatentTarget
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,21 +39,6 @@ class Decisions:
     accepted_overturned: NDArray[np.float64]
     rejected_overturned: NDArray[np.float64]
     acceptance: NDArray[np.float64]
-
-    def plot(self, path: str | Path | None = None, *, window: int = 25) -> Figure:
-        """Draw both curves, averaged over `window` proposals, and write them to `path` if given."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(6, 3.6), layout="constrained")
-        axes = figure.add_subplot()
-        curves = {"Accepted": self.accepted_overturned, "Rejected": self.rejected_overturned}
-        for label, curve in curves.items():
-            axes.plot(_smoothed(curve, window), label=label)
-        axes.set(xlabel="Proposal", ylabel="Probability of being overturned", ylim=(0, 1))
-        axes.legend()
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
 
 
 def decision_study(
@@ -164,12 +145,3 @@ def _averaged(counted: NDArray[np.float64]) -> Decisions:
     accepted, lost, rejected, won = counted.T
     with np.errstate(invalid="ignore"):
         return Decisions(lost / accepted, won / rejected, accepted / (accepted + rejected))
-
-
-def _smoothed(curve: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """Average over a trailing window, leaving out what is not there."""
-    there = np.isfinite(curve)
-    ones = np.ones(window)
-    total = np.convolve(np.where(there, curve, 0), ones)[: len(curve)]
-    count = np.convolve(there, ones)[: len(curve)]
-    return np.divide(total, count, out=np.full(len(curve), np.nan), where=count > 0)

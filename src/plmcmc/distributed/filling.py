@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from plmcmc import __version__
 from plmcmc.disk import hashes_of
-from plmcmc.distributed.course import Course, Done
+from plmcmc.distributed.file_numbers import Numbered, numbered
+from plmcmc.distributed.job_run import Done, JobRun
 from plmcmc.distributed.manifest import Manifest
-from plmcmc.distributed.numbers import Numbered, numbered
 from plmcmc.distributed.on_ray import OnRay
-from plmcmc.distributed.order import Engine, Order
 from plmcmc.distributed.request import (
     check_apart,
     check_asked,
@@ -24,11 +23,11 @@ from plmcmc.distributed.request import (
     words_of,
 )
 from plmcmc.distributed.sources import looked_at
-from plmcmc.distributed.streaming import streamed
-from plmcmc.distributed.worker import model_of
+from plmcmc.distributed.work_plan import Engine, Line, Order, Task
+from plmcmc.distributed.worker import Worker, model_of
 from plmcmc.imputation.convergence import warn_of_few
 from plmcmc.tables import check_readable
-from plmcmc.tables.job import MANIFEST, part_of, placing, working
+from plmcmc.tables.job import MANIFEST, claimed_places, part_of, working
 from plmcmc.tables.kinds import listed
 from plmcmc.tables.places import check_free, places_of
 
@@ -104,7 +103,7 @@ def impute(
     places = places_of(paths, output, draws, directory=directory)
     part = part_of(output, several=directory)
     every = [place for own in places for place in own]
-    check_free(every, overwrite=overwrite, ours=placing(part), data=paths)
+    check_free(every, overwrite=overwrite, ours=claimed_places(part), data=paths)
     kept = part.absolute()
     order = Order(model.absolute(), kept, draws, statistic, seed, flag, words, device)
     imputer = model_of(order)
@@ -119,16 +118,23 @@ def impute(
             looked = looked_at(files.paths, places, imputer, order, progress)
             manifest = Manifest(part / MANIFEST, looked.sources, order, overwrite=overwrite)
             manifest.refuse(looked.problems)
-            course = Course(job, manifest, looked.problems)
-            course.run(run, task_rows, progress)
-            course.tell_of_old(_by_number(files, places, output, draws))
-            done = course.done(files.paths, looked.passed, imputer)
-            if done.problems or course.waits_for(files.left_out):
+            job_run = JobRun(job, manifest, looked.problems)
+            job_run.run(run, task_rows, progress)
+            job_run.tell_of_old(_by_number(files, places, output, draws))
+            done = job_run.done(files.paths, looked.passed, imputer)
+            if done.problems or job_run.waits_for(files.left_out):
                 raise _Unfinished(done)
     except _Unfinished as ended:
         done = ended.done
     warn_of_few(done.found.share)
     return done
+
+
+def streamed(order: Order, tasks: Sequence[Task]) -> Iterator[Line]:
+    """Have tasks done by this process, one after the other: memory holds one part at a time."""
+    worker = Worker(order)
+    for task in tasks:
+        yield from worker.work(task)
 
 
 def _by_number(

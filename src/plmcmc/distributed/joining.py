@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from plmcmc.disk import hash_of, placing
-from plmcmc.distributed.order import Line, Order, Source
+from plmcmc.disk import hash_of, writing
+from plmcmc.distributed.work_plan import Line, Order, Source
 from plmcmc.tables.parquet import damage_in_words, opened
 
 # Bytes of a group of rows, about: they are read and packed together.
@@ -74,7 +74,7 @@ def _is_whole(part: Kept) -> bool:
 
 def _write(place: Path, parts: Sequence[Kept], original: Path, flag: str | None) -> None:
     schema = _read(parts[0]).schema if parts else _schema_of(original, flag)
-    with placing(place) as file, pq.ParquetWriter(file, schema) as writer:
+    with writing(place) as file, pq.ParquetWriter(file, schema) as writer:
         for group in _groups(parts):
             writer.write_table(group.cast(schema))
 

@@ -8,14 +8,13 @@ that is refused no more is noted as open again, and one whose output is not what
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plmcmc.disk import failing_in_words, hash_of
-from plmcmc.distributed.order import Line, Order, Source, stamp_of
+from plmcmc.disk import append, hash_of, whole_lines
+from plmcmc.distributed.work_plan import Line, Order, Source, stamp_of
 
 Written = Sequence[Any]
 """An output's size in bytes, when it was written, in nanoseconds, and its hash."""
@@ -29,14 +28,14 @@ class State:
         digest: of what it was when its first part was done.
         parts: what was told of those that are done, by number.
         whole: whether it is written.
-        written: size, time and hash of each output; None, if it was noted before these were.
+        written: size, time and hash of each output, once it is.
         refused: whether it was, and has been neither written nor found readable since.
     """
 
     digest: str
     parts: dict[int, Line] = field(default_factory=dict)
     whole: bool = False
-    written: list[Written] | None = None
+    written: list[Written] = field(default_factory=list)
     refused: bool = False
 
 
@@ -119,11 +118,7 @@ class Manifest:
         known = self.sources.get(number) or self.states[number]
         line = {**line, "sha256": known.digest}
         content = (json.dumps(line) + "\n").encode()
-        with failing_in_words(self.path), self.path.open("ab") as file:
-            file.write(content)
-            if "whole" in line:
-                file.flush()
-                os.fsync(file.fileno())
+        append(self.path, content, sync="whole" in line)
         self._take(line)
 
     def _take(self, line: Line) -> None:
@@ -137,10 +132,10 @@ class Manifest:
         if "part" in line:
             state.parts[line["part"][1]] = line
         if "whole" in line:
-            state.whole, state.written = True, line.get("written")
+            state.whole, state.written = True, line["written"]
         if "open" in line and state.whole:
             # Parts go once a file is written.
-            state.whole, state.written, state.parts = False, None, {}
+            state.whole, state.written, state.parts = False, [], {}
 
     def _check(self, source: Source) -> bool:
         """Look at what is done of a file; return whether it was refused or written, and is open."""
@@ -171,13 +166,7 @@ class Manifest:
 
     def _lines(self) -> Iterator[Line]:
         """Yield the lines that are there, and cut off one that was not finished."""
-        if not self.path.exists():
-            return
-        content = self.path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.truncate(self.path, len(whole))
-        for text in whole.splitlines():
+        for text in whole_lines(self.path) if self.path.exists() else ():
             yield json.loads(text)
 
 

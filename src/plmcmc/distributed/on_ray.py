@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from plmcmc.disk import WriteError, failing_in_words
-from plmcmc.distributed.order import Line, Order, Task
+from plmcmc.distributed.work_plan import Line, Order, Task
 from plmcmc.distributed.worker import Worker
 from plmcmc.tables.job import ROWS
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from plmcmc.chains import progress_bar
 from plmcmc.disk import hash_of
-from plmcmc.distributed.order import Order, Source, stamp_of
+from plmcmc.distributed.work_plan import Order, Source, stamp_of
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables.columns import plan_of_model
 from plmcmc.tables.kinds import check_new

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plmcmc.data import DataError
 from plmcmc.disk import WriteError, write_all
-from plmcmc.distributed.order import Line, Order, Task, check_unchanged
+from plmcmc.distributed.work_plan import Line, Order, Task, check_unchanged
 from plmcmc.imputation import FlowImputer
 from plmcmc.posterior import ConvergenceWarning, StuckWarning
 from plmcmc.posterior.memory import memory_ran_out

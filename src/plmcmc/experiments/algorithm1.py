@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from plmcmc.chains import Start
 from plmcmc.experiments.study import Place
-from plmcmc.experiments.whitened import whitening_of
 from plmcmc.flows import while_sampling
 from plmcmc.posterior import Conditional, Draws, Method, condition
 from plmcmc.rng import Streams, blocks_of, rows_of_a_block
@@ -79,6 +78,13 @@ def last_completions(
         progress=place.progress,
     )
     return draws.values[:, 0] * scale + mean
+
+
+def whitening_of(flow: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean and scale that a flow's rows are whitened by, as its first step."""
+    first = flow.chain[0]
+    mean, scale = (own.double().cpu().numpy() for own in (first.mean, first.scale))
+    return mean, scale
 
 
 def first_completions(

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from plmcmc.data import DataError
-from plmcmc.disk import check_directory, failing_in_words, hash_of, write
-from plmcmc.experiments.kept import read_arrays, write_arrays
+from plmcmc.disk import append, check_directory, hash_of, whole_lines, write
+from plmcmc.experiments.cache import read_arrays, write_arrays
 from plmcmc.experiments.study import Found
 
 LINES, ARRAYS = "numbers.jsonl", "arrays"
-# What lines have. Those of earlier versions know neither a hash of their arrays nor how they were
-# made, and what they were made of is in lines of its own.
-FIRST, SOURCE = {"settings": dict}, {"source": str, "hash": str}
-PART = {"part": str, "numbers": dict}
+# What lines have. Those of earlier versions know not how they were made.
+FIRST, PART = {"settings": dict}, {"part": str, "numbers": dict}
 MORE = {"settings": dict, "sources": dict, "arrays": str, "made": dict}
 # Letters of a hash that are kept.
 HASH = 16
@@ -59,18 +55,14 @@ class Ledger(Mapping[str, Found]):
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / LINES
         self._settings = as_json(settings)
-        self._noted_before: dict[str, str] = {}
         if not self._path.exists() or not self._read(self._settings):
             self._append({"settings": self._settings})
 
     def _read(self, wanted: dict[str, Any]) -> bool:
         """Read all lines; return whether there were any."""
-        content = self._path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            # Somebody was stopped while writing it: that part is run again.
-            os.truncate(self._path, len(whole))
-        lines = [self._line(number, text) for number, text in enumerate(whole.splitlines(), 1)]
+        # Where somebody was stopped while writing a line, that part is run again.
+        texts = whole_lines(self._path)
+        lines = [self._line(number, text) for number, text in enumerate(texts, 1)]
         if not lines:
             return False
         there = lines[0]["settings"]
@@ -80,21 +72,20 @@ class Ledger(Mapping[str, Found]):
                 f"choose another output, or remove {self.directory}"
             )
         # Of a part that was run again, the last line counts.
-        last = {line["part"]: line for line in lines[1:] if "part" in line}
+        last = {line["part"]: line for line in lines[1:]}
         for part, line in last.items():
             if line.get("settings", {}) == self._settings_of(part):
                 if self._whole(part, line.get("arrays")):
                     self._done[part] = line
                 else:
                     self.lost.append(part)
-        self._noted_before = {own["source"]: own["hash"] for own in lines[1:] if "source" in own}
         for part, line in self._done.items():
             self._made_of(part, line)
         return True
 
     def _made_of(self, part: str, line: dict[str, Any]) -> None:
         """Take over what a part was made of; refuse what is not as it was for the others."""
-        for name, own in line.get("sources", self._noted_before).items():
+        for name, own in line.get("sources", {}).items():
             if self._sources.setdefault(name, own) != own:
                 raise LedgerError(
                     f"{self._path}: {part} was made of another {name} than other parts there "
@@ -104,20 +95,15 @@ class Ledger(Mapping[str, Found]):
 
     def _whole(self, part: str, noted: str | None) -> bool:
         """Return whether a part's arrays are those that its line was written with."""
-        path = self._arrays(part)
         try:
-            if noted is not None:
-                return hash_of(path)[:HASH] == noted
-            if path.exists():
-                read_arrays(path)
-        except (DataError, OSError):
+            return noted is None or hash_of(self._arrays(part))[:HASH] == noted
+        except OSError:
             return False
-        return True
 
     def _line(self, number: int, text: bytes) -> dict[str, Any]:
         where = f"{self._path}, line {number}"
         advice = "remove this line; that part is then run again"
-        expected = "a part with its numbers, or a source with its hash"
+        expected = "a part with its numbers"
         if number == 1:
             expected = "the settings that all numbers are of"
             advice = f"without it nobody knows whose numbers these are: remove {self.directory}"
@@ -125,7 +111,7 @@ class Ledger(Mapping[str, Found]):
             line = json.loads(text)
         except ValueError as error:
             raise LedgerError(f"{where}: no JSON ({error}): {advice}") from error
-        if not (_has(line, FIRST) if number == 1 else _has(line, PART, MORE) or _has(line, SOURCE)):
+        if not (_has(line, FIRST) if number == 1 else _has(line, PART, MORE)):
             got = text[:60].decode(errors="replace")
             raise LedgerError(f"{where}: expected {expected}; got {got!r}: {advice}")
         return line
@@ -175,11 +161,9 @@ class Ledger(Mapping[str, Found]):
         for part, line in other._done.items():
             if part in self:
                 continue
-            before = {"sources": other._noted_before} if other._noted_before else {}
-            line = {"part": part} | before | line
             self._made_of(part, line)
-            arrays = self._arrays(part)
-            if other._arrays(part).exists():
+            if "arrays" in line:
+                arrays = self._arrays(part)
                 arrays.parent.mkdir(exist_ok=True)
                 write(arrays, other._arrays(part).read_bytes())
             self._keep(part, line)
@@ -190,16 +174,7 @@ class Ledger(Mapping[str, Found]):
         self._done[part] = line
 
     def _append(self, line: dict[str, Any]) -> None:
-        content = json.dumps(line, allow_nan=False).encode() + b"\n"
-        with failing_in_words(self._path), self._path.open("ab") as file:
-            before = file.tell()
-            try:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            except OSError:
-                os.truncate(self._path, before)
-                raise
+        append(self._path, json.dumps(line, allow_nan=False).encode() + b"\n")
 
     def _arrays(self, part: str) -> Path:
         # Of a name, not of its characters: they may be none of a file's.
@@ -212,8 +187,9 @@ class Ledger(Mapping[str, Found]):
 
     def __getitem__(self, part: str) -> Found:
         """Return what a part has found."""
-        numbers, path = self._done[part]["numbers"], self._arrays(part)
-        return Found(numbers, read_arrays(path)) if path.exists() else Found(numbers)
+        line = self._done[part]
+        arrays = read_arrays(self._arrays(part)) if "arrays" in line else {}
+        return Found(line["numbers"], arrays)
 
     def __contains__(self, part: object) -> bool:
         """Return whether a part is there, without reading its arrays."""

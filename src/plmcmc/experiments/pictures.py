@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plmcmc.experiments.kept import write_figure
+from plmcmc.experiments.cache import write_figure
 
 Bytes = NDArray[np.uint8]
 # White between images, in the sheet's own pixels; the least height of an image; how wide a sheet is

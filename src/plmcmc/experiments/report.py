@@ -11,9 +11,9 @@ from typing import Any
 
 from plmcmc.experiments.catalogue import CATALOGUE
 from plmcmc.experiments.ledger import Ledger
-from plmcmc.experiments.made import where_from
+from plmcmc.experiments.markdown import table
+from plmcmc.experiments.provenance import where_from
 from plmcmc.experiments.study import Experiment, Place
-from plmcmc.experiments.words import table
 
 FULL, SMOKE = "full", "smoke"
 # Characters of a setting that are shown.

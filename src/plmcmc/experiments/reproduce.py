@@ -12,12 +12,12 @@ from pathlib import Path
 
 from plmcmc.disk import check_directory, failing_in_words, locked, write
 from plmcmc.experiments.catalogue import CATALOGUE, experiment_of
+from plmcmc.experiments.data_check import check_data
 from plmcmc.experiments.ledger import ARRAYS, LINES, Ledger
-from plmcmc.experiments.made import made_on
-from plmcmc.experiments.needs import check_data
+from plmcmc.experiments.markdown import first_few
+from plmcmc.experiments.provenance import made_on
 from plmcmc.experiments.report import FULL, SMOKE, reported
 from plmcmc.experiments.study import Experiment, Found, Place
-from plmcmc.experiments.words import listed
 from plmcmc.imputation.device import device_of
 
 REPORT, SHARED = "report.md", "shared"
@@ -120,7 +120,7 @@ def _tell_lost(ledger: Ledger, say: Say) -> None:
     if ledger.lost:
         say(
             f"Not done any more, since their arrays in {ledger.directory / ARRAYS} are lost or "
-            f"damaged: {listed(ledger.lost, NAMED)}"
+            f"damaged: {first_few(ledger.lost, NAMED)}"
         )
 
 
@@ -137,7 +137,7 @@ def _wanted(experiment: Experiment, name: str, only: str | None) -> list[str]:
     if not wanted:
         raise ValueError(
             f"no part of {name} has {only!r} in its name; its {len(parts)} parts are "
-            f"{listed(parts, NAMED)}"
+            f"{first_few(parts, NAMED)}"
         )
     return wanted
 

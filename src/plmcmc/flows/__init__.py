@@ -10,8 +10,8 @@ from plmcmc.flows.nice import NICE
 from plmcmc.flows.passes.arithmetic import full_precision, while_sampling
 from plmcmc.flows.passes.captured import Captured, frozen_weights, record, rehearse, replayed
 from plmcmc.flows.passes.compiled import Compiled, compiled_within
-from plmcmc.flows.passes.kept import constant_weights
 from plmcmc.flows.passes.lowered import lowered
+from plmcmc.flows.passes.weight_cache import constant_weights
 from plmcmc.flows.preprocessing import (
     ChannelsFirst,
     Dequantise,

@@ -14,7 +14,7 @@ from torch.nn.functional import conv2d, linear, logsigmoid
 
 from plmcmc.flows.base import check_order, total
 from plmcmc.flows.conditioner import ACTIVATIONS
-from plmcmc.flows.passes.kept import Kept
+from plmcmc.flows.passes.weight_cache import Kept
 from plmcmc.flows.rows import row_sum
 
 if TYPE_CHECKING:

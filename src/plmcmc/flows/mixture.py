@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from plmcmc.flows.passes.few_lines import even_product
+from plmcmc.flows.passes.small_products import even_product
 from plmcmc.flows.protocol import home
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
-from plmcmc.flows.passes.few_lines import even_product
+from plmcmc.flows.passes.small_products import even_product
 
 
 class _Networks(nn.Module):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +69,16 @@ def _is_other_frame(table: Any) -> bool:
 
 def check_names(table: Any) -> None:
     """Refuse a table in which two columns have one name."""
-    counted = Counter(str(name) for name in table.columns)
-    twice = [name for name, count in counted.items() if count > 1]
+    twice = repeated(map(str, table.columns))
     if twice:
         raise DataError(
             f"expected columns with names of their own; these occur twice: {twice}. Rename them"
         )
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that more than one column has."""
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def dtype_of(values: Any) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from plmcmc.imputation.model import TableModel
 from plmcmc.posterior import ConvergenceWarning, StuckWarning
-from plmcmc.posterior.verdict import named_rows
+from plmcmc.posterior.quality_warnings import named_rows
 
 LIMIT = 1.1
 # Under this share of converged holes there is a warning.
@@ -102,8 +102,7 @@ def no_chains(model: TableModel) -> Convergence:
 def warn_unless_converged(found: Convergence) -> None:
     """Warn whoever asked for the draws of stuck chains, and if too few holes have converged."""
     if found.stuck.any():
-        rows = np.zeros(found.numbers.max() + 1, dtype=bool)
-        rows[found.numbers[found.stuck]] = True
+        rows = found.numbers[found.stuck]
         warnings.warn(
             f"{named_rows(rows)}: a chain never moved, and what it filled in is where it began. "
             f"Look there for values far from all others, and use effort='thorough'",

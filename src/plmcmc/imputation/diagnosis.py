@@ -63,11 +63,16 @@ class Diagnosis:
     stuck: int = 0
 
     @property
+    def converged_share(self) -> float:
+        """The share of the missing entries that have converged."""
+        return float(np.nansum(self.converged * self.holes) / max(self.holes.sum(), 1e-12))
+
+    @property
     def verdict(self) -> str:
         """The finding in plain words."""
         if not self.holes.any():
             return f"Nothing is missing in the {self.rows} rows that were looked at."
-        share = float(np.nansum(self.converged * self.holes) / max(self.holes.sum(), 1e-12))
+        share = self.converged_share
         slow = [n for n, c in zip(self.names, self.converged, strict=True) if c < 0.5]
         words = f"{share:.0%} of the missing entries have converged (R-hat under {LIMIT})"
         if slow:

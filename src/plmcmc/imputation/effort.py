@@ -31,6 +31,11 @@ class Effort:
     burn_in: int = 15
     states: int = 50
 
+    @property
+    def name(self) -> str:
+        """What it is called: a key of `EFFORTS`, or `"custom"`."""
+        return next((name for name, known in EFFORTS.items() if known == self), "custom")
+
 
 EFFORTS = {
     "fast": Effort(

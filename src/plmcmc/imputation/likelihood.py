@@ -24,7 +24,7 @@ from plmcmc.kernels.mixture_draws import seen_log_prob
 from plmcmc.kernels.table_moves import trajectory
 from plmcmc.posterior.memory import in_chunks
 from plmcmc.rng import Block, Streams
-from plmcmc.target import Reference, TableTarget
+from plmcmc.target import GaussianReference, TableTarget
 from plmcmc.threads import one_thread
 
 Array = NDArray[np.float64]
@@ -73,7 +73,7 @@ def _annealed(target: TableTarget, places: int, streams: Streams) -> Tensor:
 
 
 def _marginal(
-    mixture: GaussianMixture, reference: Reference, places: int, streams: Streams
+    mixture: GaussianMixture, reference: GaussianReference, places: int, streams: Streams
 ) -> Tensor:
     """Return log-weights `(rows, places)` of a mixture's density of what is seen, in like terms."""
     position = streams.normal(reference.low.repeat_interleave(places, 0))
@@ -89,7 +89,7 @@ def _normal(state: GradientState) -> Tensor:
     return -0.5 * state.position.square().sum(1, dtype=torch.float64)
 
 
-def _volume(reference: Reference) -> Tensor:
+def _volume(reference: GaussianReference) -> Tensor:
     """Return what coordinates leave out: the holes' volume, intervals' mass, constants."""
     free, tied = reference.free, reference.tied
     known = ~(free | tied)
@@ -102,7 +102,7 @@ def _volume(reference: Reference) -> Tensor:
     return terms.sum(1) + 0.5 * math.log(2 * math.pi) * tied.sum(1) + _holes(reference)
 
 
-def _holes(reference: Reference) -> Tensor:
+def _holes(reference: GaussianReference) -> Tensor:
     """Return the holes' share of it."""
     roots = reference.root.diagonal(dim1=1, dim2=2).double()
     terms = torch.where(reference.free, roots.clamp(min=1e-300).log(), 0.0)

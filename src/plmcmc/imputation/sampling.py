@@ -26,7 +26,7 @@ from plmcmc.kernels import (
 )
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.rng import Block, Streams
-from plmcmc.target import Reference, TableTarget
+from plmcmc.target import GaussianReference, TableTarget
 
 Array = NDArray[np.float64]
 
@@ -127,7 +127,7 @@ class Walk:
             still = (last.position == first).all(1).reshape(len(table), self.places)
             convergence.stuck[rows] = still.any(1).cpu().numpy()
 
-    def _bold(self, reference: Reference) -> list[Proposal]:
+    def _bold(self, reference: GaussianReference) -> list[Proposal]:
         """Return how chains leave for other modes: by mixtures' conditionals, if there are any."""
         mixture = self.model.mixture
         return [] if mixture is None else [MixtureDraws(mixture, reference, self.model.members)]

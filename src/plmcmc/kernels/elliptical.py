@@ -14,6 +14,10 @@ from plmcmc.kernels.base import Info, choose, finite_start, positive
 from plmcmc.rng import Streams
 from plmcmc.target import Point, Target
 
+# How often a bracket may shrink before the row stays where it is. Staying keeps exactness: each way
+# out after a given number of shrinks is reversible by itself.
+SHRINKS = 40
+
 
 @dataclass(frozen=True)
 class EllipticalSlice:
@@ -25,20 +29,15 @@ class EllipticalSlice:
     Args:
         target: the projected latent target.
         scale: deviation of the reference.
-        shrinks: how often a bracket may shrink before the row stays where it is. Staying keeps
-            exactness: each way out after a given number of shrinks is reversible by itself.
     """
 
     target: Target
     scale: float = 1.0
-    shrinks: int = 40
 
     exact: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse to try less than once."""
-        if self.shrinks < 1:
-            raise ValueError(f"shrinks must be at least 1; got {self.shrinks}")
+        """Refuse a scale that is no deviation."""
         positive(scale=self.scale)
 
     def init(self, y: Tensor) -> Point:
@@ -50,7 +49,7 @@ class EllipticalSlice:
         noise = self.scale * streams.normal(state.position)
         # All the step may need, drawn at once: a block's stream must not depend on how many
         # tries some other block of the batch takes.
-        uniform = streams.uniform(state.log_density.new_empty(len(noise), self.shrinks + 1))
+        uniform = streams.uniform(state.log_density.new_empty(len(noise), SHRINKS + 1))
         level = self._likelihood(state) + uniform[:, 0].log()
         angle = 2 * math.pi * uniform[:, 1]
         low, high = angle - 2 * math.pi, angle
@@ -63,7 +62,7 @@ class EllipticalSlice:
             # An infinite density is an overflow, and none.
             above = (height > level) & torch.isfinite(height) & ~moved
             new, moved = choose(above, proposed, new), moved | above
-            if tries == self.shrinks or bool(moved.all()):
+            if tries == SHRINKS or bool(moved.all()):
                 break
             low, high = torch.where(angle < 0, angle, low), torch.where(angle < 0, high, angle)
             angle = low + (high - low) * uniform[:, tries + 1]

@@ -11,7 +11,7 @@ from torch import Tensor
 from plmcmc.flows import GaussianMixture
 from plmcmc.flows.mixture import seen_precisions
 from plmcmc.rng import Streams
-from plmcmc.target import Reference
+from plmcmc.target import GaussianReference
 
 
 class MixtureDraws:
@@ -27,7 +27,9 @@ class MixtureDraws:
         members: how many take turns in all; those before the mixture's ask one of it each.
     """
 
-    def __init__(self, mixture: GaussianMixture, reference: Reference, members: int) -> None:
+    def __init__(
+        self, mixture: GaussianMixture, reference: GaussianReference, members: int
+    ) -> None:
         self.mixture, self.reference = mixture, reference
         others = torch.arange(members - mixture.members) % mixture.members
         # Whose conditional each place draws from.
@@ -65,7 +67,9 @@ class MixtureDraws:
         return torch.where(holes, moved, position), owed.flatten()
 
 
-def seen_log_prob(mixture: GaussianMixture, reference: Reference, position: Tensor) -> Tensor:
+def seen_log_prob(
+    mixture: GaussianMixture, reference: GaussianReference, position: Tensor
+) -> Tensor:
     """Return the log-density `(rows, places)` of all of rows but their holes, in float64.
 
     Args:

@@ -44,7 +44,7 @@ class Move(NamedTuple):
     precision: float | Tensor
 
 
-class Gaussian(ABC):
+class GaussianMove(ABC):
     """A proposal that is a Gaussian move of every row."""
 
     @abstractmethod
@@ -62,7 +62,7 @@ class Gaussian(ABC):
 
 
 @dataclass(frozen=True)
-class Perturb(Gaussian):
+class Perturb(GaussianMove):
     """`z' ~ N(z, scale^2)`: a small step, the paper's g_p; one scale, or one for each row."""
 
     scale: float | Tensor
@@ -78,7 +78,7 @@ class Perturb(Gaussian):
 
 
 @dataclass(frozen=True)
-class Resample(Gaussian):
+class Resample(GaussianMove):
     """`z' ~ N(0, scale^2)`: a draw that forgets where it was, the paper's g_r."""
 
     scale: float
@@ -94,7 +94,7 @@ class Resample(Gaussian):
 
 
 @dataclass(frozen=True)
-class CrankNicolson(Gaussian):
+class CrankNicolson(GaussianMove):
     """`z' = sqrt(1 - step^2) z + step N(0, scale^2)`: reversible for `N(0, scale^2)` (pCN).
 
     With normal latents and scale 1 the density of the latents cancels from the ratio, and what is
@@ -117,7 +117,7 @@ class CrankNicolson(Gaussian):
 
 
 @dataclass(frozen=True)
-class Turns(Gaussian):
+class Turns(GaussianMove):
     """Crank-Nicolson moves of N(0, 1), each chain's of a length picked at random.
 
     Args:
@@ -140,19 +140,19 @@ class Turns(Gaussian):
 
 
 @dataclass(frozen=True)
-class Mixture(Gaussian):
+class Mixture(GaussianMove):
     """Each row picks one proposal at random and corrects for that one alone.
 
     The pick does not look at the state, so this is a mixture of kernels that each leave the target
     invariant: exact, with no sum over the components (the paper calls it an approximation).
     """
 
-    proposals: Sequence[Gaussian]
+    proposals: Sequence[GaussianMove]
     weights: Sequence[float]
 
     def __post_init__(self) -> None:
         """Refuse weights that are not one positive number per proposal."""
-        others = [part for part in self.proposals if not isinstance(part, Gaussian)]
+        others = [part for part in self.proposals if not isinstance(part, GaussianMove)]
         if others:
             raise TypeError(
                 f"a mixture is of Gaussian moves (Perturb, Resample, CrankNicolson, Turns, or a "

@@ -7,7 +7,7 @@ from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.evidence import Evidence
 from plmcmc.posterior.memory import MemoryWarning
 from plmcmc.posterior.methods import METHODS
-from plmcmc.posterior.verdict import BiasedWarning, ConvergenceWarning, StuckWarning
+from plmcmc.posterior.quality_warnings import BiasedWarning, ConvergenceWarning, StuckWarning
 
 __all__ = [
     "METHODS",

@@ -16,11 +16,11 @@ from plmcmc.kernels import Kernel, State
 from plmcmc.rng import Streams
 
 # Contexts of a flow are as many as its rows: this few a chunk always has, or all there are.
-REFERENCE_ROWS = 64
+PROBE_ROWS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class Probe:
     """The flow of the data set's first rows, the same for every chunk: to ask it about itself."""
 
     flow: Flow
@@ -51,7 +51,7 @@ class Batch(NamedTuple):
         chains: places per row.
         most_holes: most holes that a row of the whole data set has.
         width: what rows' holes are padded to, at least as many.
-        reference: the flow of the data set's first rows.
+        probe: the flow of the data set's first rows.
     """
 
     flow: Flow
@@ -59,7 +59,7 @@ class Batch(NamedTuple):
     chains: int
     most_holes: int
     width: int
-    reference: Reference
+    probe: Probe
 
     def by_place(self, numbers: Tensor) -> Tensor:
         """Return numbers of the rows, one for each place."""

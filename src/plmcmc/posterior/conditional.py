@@ -25,7 +25,7 @@ from plmcmc.flows import (
     lowered,
     while_sampling,
 )
-from plmcmc.posterior.batch import REFERENCE_ROWS, Batch, Method, Reference
+from plmcmc.posterior.batch import PROBE_ROWS, Batch, Method, Probe
 from plmcmc.posterior.checks import (
     CONTEXT_MISSING,
     check_match,
@@ -38,7 +38,7 @@ from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.evidence import Evidence, evidence
 from plmcmc.posterior.methods import Auto, method_of
 from plmcmc.posterior.plan import Plan
-from plmcmc.posterior.verdict import warn
+from plmcmc.posterior.quality_warnings import warn
 from plmcmc.rng import RandomState, seed_of
 
 # Columns of a table whose metrics are kept whole.
@@ -244,7 +244,7 @@ class Conditional:
             chains=chains,
             most_holes=self.most_holes,
             width=self.width,
-            reference=self._reference,
+            probe=self._probe,
         )
 
     @cached_property
@@ -260,13 +260,13 @@ class Conditional:
         return columns if columns <= NARROW else self.most_holes
 
     @cached_property
-    def _reference(self) -> Reference:
+    def _probe(self) -> Probe:
         if not isinstance(self.flow, ContextualFlow):
             # The same for any rows: what one gets must not depend on how many others there are.
-            return Reference(self.flow, REFERENCE_ROWS)
-        count = min(REFERENCE_ROWS, self.data.rows)
+            return Probe(self.flow, PROBE_ROWS)
+        count = min(PROBE_ROWS, self.data.rows)
         first = torch.arange(count, device=self.data.values.device)
-        return Reference(self.flow_for(first, 1), count)
+        return Probe(self.flow_for(first, 1), count)
 
     def flow_for(self, rows: Tensor, chains: int) -> Flow:
         """Return the flow of some rows, `chains` places each, with their contexts."""

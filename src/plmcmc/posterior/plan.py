@@ -34,6 +34,7 @@ from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.memory import in_chunks, memory_ran_out, rows_at_once
+from plmcmc.posterior.quality_warnings import named_rows
 from plmcmc.rng import Block, Streams, rows_of_a_block
 
 if TYPE_CHECKING:
@@ -196,8 +197,7 @@ class _Chunk:
 
     def _named(self, places: list[int]) -> str:
         """Name the rows of some places of the batch."""
-        rows = sorted({int(self.rows[place // self.plan.chains]) for place in places})
-        return f"rows {rows[:10]}" + (f" and {len(rows) - 10} more" if len(rows) > 10 else "")
+        return named_rows(int(self.rows[place // self.plan.chains]) for place in places)
 
     def _streams(self, purpose: str) -> Streams:
         plan, device = self.plan, self.rows.device

@@ -16,10 +16,10 @@ from plmcmc.data.schema import KINDS
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.kinds import DISTINCT, MANY, MOST_LEVELS
 from plmcmc.storage.strict_json import parsed, shown
-from plmcmc.tables import Table, check_readable, check_same
+from plmcmc.tables.cells import Words
 from plmcmc.tables.kinds import NUMBER, Kinds, listed
 from plmcmc.tables.parquet import ParquetTable
-from plmcmc.tables.words import Words
+from plmcmc.tables.reading import Table, check_readable, check_same
 
 # As spreadsheets write them; others are read by the standard library.
 DATE = re.compile(r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}([ T]\d{1,2}:.*)?")

@@ -23,8 +23,8 @@ import numpy as np
 import pandas as pd
 
 from plmcmc.storage.strict_json import shown
+from plmcmc.tables.cells import Worded, Words, markers_of, reader_of
 from plmcmc.tables.kinds import Flag, Kinds, check_names
-from plmcmc.tables.words import Worded, Words, markers_of, reader_of
 from plmcmc.tables.workbook import Sheet, letters_of, repacked, sheet_path
 
 # Cells, and the empty places before them in their rows: a million rows of a hundred columns.

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from plmcmc.imputation import FlowImputer
-from plmcmc.tables import Table
 from plmcmc.tables.kinds import Flag, Kinds
+from plmcmc.tables.reading import Table
 
 
 class Found(NamedTuple):

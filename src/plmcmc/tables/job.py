@@ -37,13 +37,13 @@ from plmcmc.disk import (
     write,
     write_directory,
 )
+from plmcmc.tables.claims import Places, note, noted
 from plmcmc.tables.fill import Filled, Found
 from plmcmc.tables.places import check_length
-from plmcmc.tables.placing import Places, note, noted
 from plmcmc.training import TrainingError
 
 IDENTITY, FIT, TABLE = "job.json", "fit.safetensors", "table-"
-LOCK, PLACING, FOUND = "lock", "placing", "found.json"
+LOCK, CLAIMS, FOUND = "lock", "placing", "found.json"
 MANIFEST, ROWS = "manifest.jsonl", "rows-"
 # How lines of a manifest begin.
 PART, WHOLE = b'{"part"', b'{"whole"'
@@ -98,14 +98,14 @@ class Job:
         files[FOUND] = json.dumps(described).encode()
         write_directory(self.path / f"{TABLE}{number}", files)
 
-    def place(self, places: Mapping[Path, bytes] | Iterable[Path]) -> None:
+    def claim(self, places: Mapping[Path, bytes] | Iterable[Path]) -> None:
         """Note which files take their places from now on: what stands there may be this job's.
 
         Args:
             places: with what each will hold, if it is known: another's file in its place is known
                 by that.
         """
-        note(self.path / PLACING, places)
+        note(self.path / CLAIMS, places)
 
 
 def part_of(output: Path, *, several: bool) -> Path:
@@ -124,15 +124,15 @@ def part_of(output: Path, *, several: bool) -> Path:
     return output / "plmcmc.part" if several else output.with_name(output.name + ".part")
 
 
-def placing(path: Path) -> Places:
+def claimed_places(path: Path) -> Places:
     """Return the places that files of a stopped job had begun to take; if it had ended, tidy up."""
     shutil.rmtree(partial_of(path), ignore_errors=True)
-    return noted(path / PLACING) if (path / IDENTITY).exists() else {}
+    return noted(path / CLAIMS) if (path / IDENTITY).exists() else {}
 
 
 def stopped_at(path: Path) -> dict[str, Any]:
     """Return what makes a job that was stopped that job; nothing, if nothing is kept of one."""
-    return _identity_at(path) if Job(path).kept() or placing(path) else {}
+    return _identity_at(path) if Job(path).kept() or claimed_places(path) else {}
 
 
 def _counted(count: int, noun: str) -> str:
@@ -192,7 +192,7 @@ def working(
             raise
         finally:
             # Another's job that is in the way is not ours to remove.
-            keeps = stays and (job.kept() or placing(path))
+            keeps = stays and (job.kept() or claimed_places(path))
             if not (keeps or (refused and _identity_at(path))):
                 _remove(path, made)
 
@@ -201,7 +201,7 @@ def _check_ours(path: Path) -> None:
     """Refuse a file or directory of that name that holds other things: it is not ours to remove."""
     if not path.exists():
         return
-    known = {IDENTITY, FIT, LOCK, PLACING, MANIFEST}
+    known = {IDENTITY, FIT, LOCK, CLAIMS, MANIFEST}
     whole = {name for own in known for name in (own, partial_of(path / own).name)}
     names = [entry.name for entry in path.iterdir()] if path.is_dir() else []
     tables = (TABLE, f".{TABLE}", ROWS, f".{ROWS}")
@@ -213,7 +213,7 @@ def _check_ours(path: Path) -> None:
 
 def _begun_before(job: Job, identity: dict[str, Any], *, overwrite: bool) -> bool:
     """Return whether what is there is this job's, to go on from; if not, start with nothing."""
-    there, kept, begun = _identity_at(job.path), job.kept(), placing(job.path)
+    there, kept, begun = _identity_at(job.path), job.kept(), claimed_places(job.path)
     for place in begun:
         tidy(place)
     if (kept or begun) and there == identity:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plmcmc.imputation.columns import repeated
 from plmcmc.storage.strict_json import shown
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
@@ -39,7 +39,7 @@ class Flag(NamedTuple):
 
 def check_names(path: Path, names: Sequence[str]) -> None:
     """Refuse a file in which two columns have one name."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
+    twice = repeated(names)
     if twice:
         raise ValueError(
             f"{path}: expected columns with names of their own; these occur twice: "

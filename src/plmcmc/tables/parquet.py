@@ -153,10 +153,7 @@ def read_parquet(path: Path, na_values: Iterable[str] = ()) -> ParquetTable:
     Raises:
         ValueError: if it is none.
     """
-    if path.stat().st_size == 0:
-        raise ValueError(
-            f"{path}: expected a Parquet file; it is empty. Choose another, or write it again"
-        )
+    check_not_empty(path)
     with damage_in_words(path):
         # Not read_table, which would make columns of the names of directories.
         with opened(path) as file:
@@ -165,6 +162,14 @@ def read_parquet(path: Path, na_values: Iterable[str] = ()) -> ParquetTable:
         table.validate(full=True)
     check_names(path, table.column_names)
     return ParquetTable(path, table, frozenset(na_values))
+
+
+def check_not_empty(path: Path) -> None:
+    """Refuse a file of no bytes."""
+    if path.stat().st_size == 0:
+        raise ValueError(
+            f"{path}: expected a Parquet file; it is empty. Choose another, or write it again"
+        )
 
 
 def opened(path: Path) -> pq.ParquetFile:

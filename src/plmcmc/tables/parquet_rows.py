@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plmcmc.tables.kinds import check_names
-from plmcmc.tables.parquet import ParquetTable, damage_in_words, opened
+from plmcmc.tables.parquet import ParquetTable, check_not_empty, damage_in_words, opened
 
 # Rows that are unpacked at once.
 AT_ONCE = 16_384
@@ -22,10 +22,7 @@ def without_rows(path: Path, na_values: Iterable[str] = ()) -> tuple[ParquetTabl
     Raises:
         ValueError: if it is no Parquet.
     """
-    if path.stat().st_size == 0:
-        raise ValueError(
-            f"{path}: expected a Parquet file; it is empty. Choose another, or write it again"
-        )
+    check_not_empty(path)
     with damage_in_words(path), opened(path) as file:
         schema, rows = file.schema_arrow, file.metadata.num_rows
     check_names(path, schema.names)

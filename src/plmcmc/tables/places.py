@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from plmcmc.disk import check_directory
-from plmcmc.tables import form_of, suffix_of
-from plmcmc.tables.placing import Places, is_ours
+from plmcmc.tables.claims import Places, is_ours
+from plmcmc.tables.reading import form_of, suffix_of
 
 # Bytes of a file's name, on all disks that are in use; and what is added to it for a while.
 LONGEST_NAME, LONGEST_ENDING = 255, len("..part.partial")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from plmcmc.tables.text import NEWLINE, NO_TEXT, cells_of
+from plmcmc.tables.text import NEWLINE, cells_of, check_text
 
 # Characters of a record, at most: a quote that is never closed would take in the whole file.
 LONGEST = 2**20
@@ -60,10 +60,7 @@ def _check_text(path: Path) -> None:
     if path.name.lower().endswith(".gz"):
         return
     with path.open("rb") as file:
-        content = file.read(8)
-    for start, (found, advice) in NO_TEXT.items():
-        if content.startswith(start):
-            raise ValueError(f"{path}: expected UTF-8 text; the file is {found}. {advice}")
+        check_text(path, file.read(8))
 
 
 def _closed(path: Path, separator: str, number: int, line: str, file: TextIO) -> tuple[str, int]:

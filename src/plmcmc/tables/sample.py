@@ -16,11 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from plmcmc.chains import Progress, progress_bar
-from plmcmc.tables import SEPARATORS, Table, check_alike, check_readable, check_same, form_of
 from plmcmc.tables.parquet import ParquetTable
 from plmcmc.tables.parquet_rows import batches, without_rows
+from plmcmc.tables.reading import (
+    SEPARATORS,
+    Table,
+    check_alike,
+    check_readable,
+    check_rows,
+    check_same,
+    form_of,
+)
 from plmcmc.tables.records import Record, records
-from plmcmc.tables.text import TextTable, names_of_text, table_of_text
+from plmcmc.tables.text import TextTable, empty, names_of_text, table_of_text
 
 # Keeps these random numbers apart from those of the fit.
 PURPOSE = 9
@@ -70,11 +78,7 @@ def sampled(
         found = _of_parquet(paths, na_values, rows, rng, exclude)
     else:
         found = _of_text(paths, na_values, rows, rng)
-    if not found.rows:
-        raise ValueError(
-            f"{paths[0]}: expected rows of data; there are names of columns only. Add rows, or "
-            f"choose another file"
-        )
+    check_rows(paths[0], found.rows)
     return found
 
 
@@ -168,10 +172,7 @@ def _head(path: Path, lines: Iterator[Record]) -> Record:
     """Return the first line of a file."""
     head = next(lines, None)
     if head is None:
-        raise ValueError(
-            f"{path}: expected names of columns, and rows of data; the file is empty. Choose "
-            f"another, or write it again"
-        )
+        raise empty(path)
     return head
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from plmcmc.storage.strict_json import shown
+from plmcmc.tables.cells import Worded, Words, markers_of, reader_of
 from plmcmc.tables.kinds import Flag, Kinds, check_names
-from plmcmc.tables.words import Worded, Words, markers_of, reader_of
 
 SEPARATING = (";", "\t", "|", ",")
 NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -116,10 +116,7 @@ def table_of_text(
 ) -> TextTable:
     """Return the table that a file's text is, or some of its lines are."""
     if not text.strip("\ufeff\r\n \t"):
-        raise ValueError(
-            f"{path}: expected names of columns, and rows of data; the file is empty. Choose "
-            f"another, or write it again"
-        )
+        raise empty(path)
     lines = _split(path, text, separator, _start(text))
     names = _names(path, lines[0].cells, separator)
     for line in lines[1:]:
@@ -140,6 +137,14 @@ def table_of_text(
     plain = {name: [_unquoted(cell) for cell in column] for name, column in cells.items()}
     words = Words(path, plain, markers_of(na_values), place)
     return TextTable(path, separator, head, cells, ends, words)
+
+
+def empty(path: Path) -> ValueError:
+    """Return what is wrong with a file that has not even names of columns."""
+    return ValueError(
+        f"{path}: expected names of columns, and rows of data; the file is empty. Choose "
+        f"another, or write it again"
+    )
 
 
 def names_of_text(path: Path, text: str, separator: str) -> list[str]:
@@ -186,11 +191,7 @@ def _check_separated(path: Path, names: Sequence[str], separator: str) -> None:
 
 def _decoded(path: Path) -> str:
     content = _unpacked(path)
-    for start, (found, advice) in NO_TEXT.items():
-        if content.startswith(start):
-            if start == GZIP and path.name.lower().endswith(".gz"):
-                found, advice = "packed by gzip twice", "Unpack it once"
-            raise ValueError(f"{path}: expected UTF-8 text; the file is {found}. {advice}")
+    check_text(path, content)
     if b"\0" in content:
         line = _line(content.partition(b"\0")[0].decode(errors="replace"))
         raise ValueError(
@@ -205,6 +206,15 @@ def _decoded(path: Path) -> str:
             f"{path}, line {line}: expected UTF-8 text; got the byte 0x{content[error.start]:02x}, "
             f"as other encodings have. Save it as UTF-8"
         ) from None
+
+
+def check_text(path: Path, content: bytes) -> None:
+    """Refuse what begins as other files do, by its first bytes."""
+    for start, (found, advice) in NO_TEXT.items():
+        if content.startswith(start):
+            if start == GZIP and path.name.lower().endswith(".gz"):
+                found, advice = "packed by gzip twice", "Unpack it once"
+            raise ValueError(f"{path}: expected UTF-8 text; the file is {found}. {advice}")
 
 
 def _unpacked(path: Path) -> bytes:

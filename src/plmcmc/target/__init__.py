@@ -4,17 +4,17 @@ from plmcmc.target.auxiliary import Auxiliary, FlatAuxiliary, NormalAuxiliary
 from plmcmc.target.conditional import ConditionalTarget
 from plmcmc.target.point import Point, Target, differentiate
 from plmcmc.target.projected import ProjectedLatentTarget
-from plmcmc.target.table import Reference, TableTarget
+from plmcmc.target.table import GaussianReference, TableTarget
 from plmcmc.target.warp import Warp
 
 __all__ = [
     "Auxiliary",
     "ConditionalTarget",
     "FlatAuxiliary",
+    "GaussianReference",
     "NormalAuxiliary",
     "Point",
     "ProjectedLatentTarget",
-    "Reference",
     "TableTarget",
     "Target",
     "Warp",

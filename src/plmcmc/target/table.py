@@ -18,7 +18,7 @@ LARGEST = 8.0
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class GaussianReference:
     """What is known of rows' scores, and a Gaussian's conditional of the rest.
 
     Under it every coordinate of a position is standard normal: of a hole the innovation, of a score
@@ -135,7 +135,7 @@ class TableTarget:
     """
 
     flow: Flow
-    reference: Reference
+    reference: GaussianReference
 
     passes: ClassVar[int] = 1
 

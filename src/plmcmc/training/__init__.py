@@ -1,6 +1,6 @@
 """In: a flow and data. Out: the flow, trained."""
 
-from plmcmc.training.faults import FaultWarning, TrainingError
+from plmcmc.training.divergence import FaultWarning, TrainingError
 from plmcmc.training.fit import Fitted, bits_per_value, fit_flow
 from plmcmc.training.mcem import FittedEM, MonteCarloEM
 from plmcmc.training.presets import Preset, double, paper, paper_mnist, undouble

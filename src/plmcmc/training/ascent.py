@@ -17,7 +17,7 @@ from plmcmc.flows.passes import captured
 from plmcmc.flows.passes.arithmetic import rounded_products
 from plmcmc.flows.passes.captured import Replay
 from plmcmc.flows.passes.compiled import Fused, with_own_code
-from plmcmc.training.shadows import Shadows
+from plmcmc.training.bfloat16_weights import Shadows
 from plmcmc.training.update import update_of
 
 # A batch has too few rows for its sums to be worth two kernels each.

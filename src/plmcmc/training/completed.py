@@ -19,12 +19,11 @@ from plmcmc.posterior import Conditional, ConvergenceWarning, Method, condition,
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.rng import Block, Streams, rows_of_a_block
 from plmcmc.training.ascent import Ascent
-from plmcmc.training.faults import Astray, Steady, TrainingError
+from plmcmc.training.divergence import Astray, Steady, TrainingError
 from plmcmc.training.fit import parameters_of
 from plmcmc.training.maximise import maximise
-from plmcmc.training.moments import moments_of
 from plmcmc.training.optimizers import set_rate
-from plmcmc.training.saved import fill
+from plmcmc.training.resuming import fill, moments_of
 from plmcmc.training.schedule import EMSchedule
 
 # Of the rows: if more never moved, training learns from where it began.

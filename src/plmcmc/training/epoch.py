@@ -13,11 +13,10 @@ from torch.optim import Optimizer
 from plmcmc.flows import Preprocessed, log_prob
 from plmcmc.rng import Streams
 from plmcmc.training.ascent import Ascent
-from plmcmc.training.faults import Steady, TrainingError
+from plmcmc.training.divergence import Steady, TrainingError
 from plmcmc.training.maximise import maximise
-from plmcmc.training.moments import moments_of
 from plmcmc.training.optimizers import set_rate
-from plmcmc.training.saved import fill
+from plmcmc.training.resuming import fill, moments_of
 
 GRADIENT_CLIP = 10.0
 # Numbers in the held-out rows that are scored at once.

@@ -22,8 +22,8 @@ from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import ContextualFlow, Dequantise, Flow, Preprocessed, home, sample
 from plmcmc.flows.passes.lowered import PRECISIONS
 from plmcmc.rng import RandomState, Streams, generator
+from plmcmc.training.divergence import TrainingError
 from plmcmc.training.epoch import Augment, Epoch, EpochInfo, EpochState
-from plmcmc.training.faults import TrainingError
 from plmcmc.training.optimizers import optimizer_of
 
 # Weights and moments of a wide network may take longer to save than an epoch takes.

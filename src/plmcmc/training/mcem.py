@@ -32,7 +32,7 @@ from plmcmc.data.incomplete import checked
 from plmcmc.flows import ContextualFlow, Preprocessed, Whiten, home
 from plmcmc.rng import RandomState, Streams, generator
 from plmcmc.training.completed import CompletedEpoch, CompletedInfo, observed_range
-from plmcmc.training.faults import TrainingError
+from plmcmc.training.divergence import TrainingError
 from plmcmc.training.fit import REST, described_flow, refuse_lower_float64
 from plmcmc.training.schedule import EMSchedule
 

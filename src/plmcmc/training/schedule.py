@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from plmcmc.chains import Start
 from plmcmc.posterior import Method, methods
-from plmcmc.training.faults import TrainingError
+from plmcmc.training.divergence import TrainingError
 from plmcmc.training.fit import refuse_less_than_one, refuse_noise, refuse_precision
 from plmcmc.training.optimizers import OPTIMIZERS, optimizer_of
 

@@ -11,8 +11,8 @@ from torch.optim import Optimizer, RMSprop
 from torch.optim.rmsprop import rmsprop
 
 from plmcmc.flows.passes.compiled import Fused, with_own_code
-from plmcmc.training.moments import moments_of
-from plmcmc.training.shadows import Shadows
+from plmcmc.training.bfloat16_weights import Shadows
+from plmcmc.training.resuming import moments_of
 
 
 def update_of(

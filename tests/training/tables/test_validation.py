@@ -8,7 +8,7 @@ from plmcmc.data import Schema
 from plmcmc.imputation import Effort
 from plmcmc.imputation.learning import fit_table
 from plmcmc.training.tables.settings import TableTraining
-from plmcmc.training.tables.validation import PATIENCE, WINDOW, Course, Hidden
+from plmcmc.training.tables.validation import PATIENCE, WINDOW, Hidden, ScoreHistory
 
 
 def schema_of(table, kinds=None, levels=None):
@@ -61,34 +61,36 @@ def test_scores_are_the_crps_of_ranks_and_right_or_wrong_of_levels():
     assert hidden.scores(both_wrong) == pytest.approx([wide, 1.0])
 
 
-def course(*means, cells=200, noise=0.0):
+def history(*means, cells=200, noise=0.0):
     rng = np.random.default_rng(0)
     means = np.array(means)[:, None]
-    return Course(means + noise * rng.normal(size=(len(means), cells)) + rng.normal(size=cells))
+    return ScoreHistory(
+        means + noise * rng.normal(size=(len(means), cells)) + rng.normal(size=cells)
+    )
 
 
 def test_training_stops_when_it_has_been_getting_worse_and_the_best_is_kept():
     falls, rises = np.linspace(1.0, 0.5, 10), np.linspace(0.5, 1.0, 2 * PATIENCE)
-    assert not course(*falls, noise=0.1).over
-    found = course(*falls, *rises, noise=0.1)
+    assert not history(*falls, noise=0.1).over
+    found = history(*falls, *rises, noise=0.1)
     assert found.over
     assert abs(found.best - len(falls)) <= WINDOW
     assert found.improved
-    assert not course(*falls, *rises[:3], noise=0.1).over
+    assert not history(*falls, *rises[:3], noise=0.1).over
 
 
 def test_a_gain_within_the_noise_is_none():
-    assert not course(1.0, 1.2, 1.3, noise=0.1).improved
+    assert not history(1.0, 1.2, 1.3, noise=0.1).improved
     # Paired differences have a deviation of 1.4: of 20 a mean's is .3, of 2,000 it is .03.
-    assert not course(1.0, 1.05, cells=20, noise=0.01).improved
-    assert course(1.0, 0.85, cells=2000, noise=1.0).improved
+    assert not history(1.0, 1.05, cells=20, noise=0.01).improved
+    assert history(1.0, 0.85, cells=2000, noise=1.0).improved
 
 
 def test_a_gain_of_a_standard_error_is_sure():
     # Differences of a deviation of 1: of 100 the mean's is .1.
     chance = np.tile([-1.0, 1.0], 50)
-    assert Course(np.stack([0.2 + chance, 0 * chance])).sure
-    assert not Course(np.stack([0.05 + chance, 0 * chance])).sure
+    assert ScoreHistory(np.stack([0.2 + chance, 0 * chance])).sure
+    assert not ScoreHistory(np.stack([0.05 + chance, 0 * chance])).sure
 
 
 def test_others_join_who_beat_the_start_and_are_not_far_behind():
@@ -101,7 +103,7 @@ def test_others_join_who_beat_the_start_and_are_not_far_behind():
     noise = (noise - noise.mean()) / noise.std()
 
     def joined(scores):
-        return Course(before).joined_by(scores)
+        return ScoreHistory(before).joined_by(scores)
 
     def others(mean, errors):
         """Return scores whose distance to the flow's is so many standard errors."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from plmcmc.cli.report.cautions import converged_share, interval_coverage, right_levels
 from plmcmc.cli.report.figures import SHOWN, most_holes, png, short
 from plmcmc.cli.report.page import NOTHING, Html, bar, element, picture, table
-from plmcmc.cli.report.words import converged_share, interval_coverage, right_levels
 from plmcmc.imputation.convergence import LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, ROWS, Diagnosis
 from plmcmc.imputation.layout import VOTED

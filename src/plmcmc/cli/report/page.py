@@ -82,7 +82,7 @@ def element(name: str, part: Any, kind: str = "") -> Html:
     return Html(f"<{name}{of}>{html(part)}</{name}>")
 
 
-def listed(items: Iterable[Any], kind: str = "") -> Html:
+def html_list(items: Iterable[Any], kind: str = "") -> Html:
     """Return a list."""
     return element("ul", Html("\n".join(element("li", item) for item in items)), kind)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from plmcmc.experiments.kept import made_once, shared_path
+from plmcmc.experiments.cache import made_once, shared_path
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
 from plmcmc.flows import Preprocessed, load, save

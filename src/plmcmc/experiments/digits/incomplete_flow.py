@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plmcmc.experiments.kept import made_once, read_arrays, shared_path, write_arrays
+from plmcmc.experiments.cache import made_once, read_arrays, shared_path, write_arrays
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
 from plmcmc.flows import Preprocessed, load, save

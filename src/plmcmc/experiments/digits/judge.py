@@ -17,7 +17,7 @@ from safetensors.torch import save as packed
 
 from plmcmc.baselines import LeNet, fit_lenet, lenet_accuracy, lenet_features
 from plmcmc.disk import hash_of, write
-from plmcmc.experiments.kept import made_once, shared_path
+from plmcmc.experiments.cache import made_once, shared_path
 from plmcmc.experiments.sources import Digits, Pixels, enlarged
 from plmcmc.experiments.study import Place
 from plmcmc.statistics import (

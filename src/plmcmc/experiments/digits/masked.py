@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.data import Checkerboard
+from plmcmc.experiments.algorithm1 import whitening_of
 from plmcmc.experiments.digits.complete_flow import FlowOfDigits
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import Place
-from plmcmc.experiments.whitened import whitening_of
 
 Numbers = NDArray[np.float64]
 

@@ -13,17 +13,16 @@ import torch
 
 from plmcmc.adaptation import Warmup
 from plmcmc.chains import Unconditional
-from plmcmc.experiments.algorithm1 import progression
+from plmcmc.experiments.algorithm1 import progression, whitening_of
 from plmcmc.experiments.convergence import COLUMNS, convergence_cells, convergence_of, spent
 from plmcmc.experiments.digits.complete_flow import FLOW_READINGS, FlowOfDigits
 from plmcmc.experiments.digits.hidden import HiddenDigits, Rows
 from plmcmc.experiments.digits.masked import masked_digit
 from plmcmc.experiments.digits.missing import masks_of, mechanism_of
+from plmcmc.experiments.markdown import OURS, PL_MCMC, table
 from plmcmc.experiments.pictures import as_bytes, strips_of, write_strips
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
-from plmcmc.experiments.whitened import whitening_of
-from plmcmc.experiments.words import OURS, PL_MCMC, table
 from plmcmc.flows import full_precision, sample
 from plmcmc.posterior import Draws, condition
 from plmcmc.posterior.methods import Metropolis, Pullback
@@ -109,11 +108,6 @@ class Mnist(Experiment):
     def parts(self) -> list[str]:
         """Return the samples, and every kind of missingness completed in both ways."""
         return [SAMPLES, *(f"{cell}, {way}" for cell in self.cells for way in (PAPER, DEFAULT))]
-
-    def settings_of(self, part: str) -> dict[str, Any]:
-        """Return what is hidden, where squares of two sides once were: those are run again."""
-        cell = part.split(", ")[0]
-        return {"masks": repr(mechanism_of(cell))} if cell.startswith("S.O.") else {}
 
     def run(self, part: str, place: Place) -> Found:
         """Draw samples, or complete all digits in one way."""

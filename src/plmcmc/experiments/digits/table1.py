@@ -18,10 +18,10 @@ from plmcmc.experiments.digits.filler import Budget
 from plmcmc.experiments.digits.fillers import FILLERS
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import MECHANISMS, masks_of, mechanism_of
-from plmcmc.experiments.digits.tested import kept_scores, scored
+from plmcmc.experiments.digits.resumable_tests import kept_scores, scored
+from plmcmc.experiments.markdown import row_label, table, with_error
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
-from plmcmc.experiments.words import in_tables, table, with_error
 
 # The cells that bars are set for come first.
 CELLS = tuple(f"{kind} {rate}" for rate in (0.6, 0.3, 0.9) for kind in MECHANISMS)
@@ -192,11 +192,11 @@ class Table1(Experiment):
             text += f"## {score}\n\nMean with its standard error: {self._over(found)}.\n\n"
             text += table("", there, rows) + "\n"
         rows = [
-            (in_tables(method), self._told(found, there, method, "seconds in all", ".0f"))
+            (row_label(method), self._told(found, there, method, "seconds in all", ".0f"))
             for method in self.methods
         ]
         text += "## Seconds of a training and its tests\n\n" + table("", there, rows)
-        rows = [(in_tables(name), self._told(found, there, *own)) for name, own in TOLD.items()]
+        rows = [(row_label(name), self._told(found, there, *own)) for name, own in TOLD.items()]
         if any(any(cells) for _, cells in rows):
             text += "\n## What else is known\n\n" + table("", there, rows)
         return text + _judges(found)
@@ -208,7 +208,7 @@ class Table1(Experiment):
             method, _, kind = row.partition(", ")
             name = f"{score}, {kind}" if kind else score
             values = [self._values(found, cell, method, name) for cell in cells]
-            yield in_tables(row), [with_error(own) for own in values]
+            yield row_label(row), [with_error(own) for own in values]
             if row in PRINTED:
                 at = first + PRINTED.index(row)
                 printed = [PAPER[cell][at] if cell in PAPER else "" for cell in cells]

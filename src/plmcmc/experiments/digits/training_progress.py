@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from plmcmc.experiments.cache import write_figure
 from plmcmc.experiments.digits.complete_flow import LEVELS
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits, Seen, Trained
 from plmcmc.experiments.digits.missing import masks_of, mechanism_of
-from plmcmc.experiments.kept import write_figure
+from plmcmc.experiments.markdown import table
 from plmcmc.experiments.pictures import Bytes, as_bytes, covered, write_strips
 from plmcmc.experiments.sources import Pixels, embedded_digits, mnist
 from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
-from plmcmc.experiments.words import table
 from plmcmc.statistics import reconstruction_rmse
 
 CELLS = ("I.M. 0.6", "P.M. 0.6")

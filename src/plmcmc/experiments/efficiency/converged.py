@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from plmcmc.chains import fingerprint
+from plmcmc.experiments.cache import made_once, read_arrays, shared_path, write_arrays
 from plmcmc.experiments.digits.masked import Case, Numbers
-from plmcmc.experiments.kept import made_once, read_arrays, shared_path, write_arrays
 from plmcmc.experiments.study import Place
 from plmcmc.flows import home
 from plmcmc.posterior import condition

@@ -14,18 +14,20 @@ from numpy.typing import NDArray
 
 from plmcmc.diagnostics import Decisions as Decided
 from plmcmc.diagnostics import decision_study
+from plmcmc.experiments.cache import write_figure
 from plmcmc.experiments.digits.complete_flow import FLOW_READINGS
 from plmcmc.experiments.digits.masked import MaskedDigit, masked_digit
 from plmcmc.experiments.efficiency.figures import envelopes, middle_and_spread
-from plmcmc.experiments.kept import write_figure
+from plmcmc.experiments.markdown import over_replications, table, with_error
 from plmcmc.experiments.study import Experiment, Found, Place, more
-from plmcmc.experiments.words import over_replications, table, with_error
 from plmcmc.posterior.methods import Metropolis
 from plmcmc.target import NormalAuxiliary
 
 Curve = NDArray[np.float64]
 # A decision of the chain, and the share of chains that took it.
 KINDS = ("accepted", "rejected")
+# Stretches of proposals that curves are drawn over.
+PIECES = 80
 WINDOWS = {"first tenth": (0.0, 0.1), "last tenth": (0.9, 1.0), "all": (0.0, 1.0)}
 PAPER = (
     "The paper (E.4): with sigma_a 10^-3 the two are likely to agree, yet there is a substantial "
@@ -136,14 +138,14 @@ def _rows(runs: Sequence[Found]) -> Iterator[tuple[str, list[str]]]:
         yield kind, [with_error(own for own in value if own is not None) for value in values]
 
 
-def draw(path: Path, runs: Sequence[Mapping[str, Curve]], pieces: int = 80) -> None:
+def draw(path: Path, runs: Sequence[Mapping[str, Curve]]) -> None:
     """Draw both curves, over short stretches of proposals, with one deviation of replications."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.3), layout="constrained")
     axes: Any = figure.add_subplot()
     proposals = len(runs[0]["accepted, taken"])
-    edges = np.linspace(0, 1, min(pieces, proposals) + 1)
+    edges = np.linspace(0, 1, min(PIECES, proposals) + 1)
     places = (edges[:-1] + edges[1:]) / 2 * proposals
     for kind in KINDS:
         values = [[share(run, kind, *span) for span in pairwise(edges)] for run in runs]

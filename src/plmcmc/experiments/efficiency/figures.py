@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.experiments.axes import logarithmic
-from plmcmc.experiments.efficiency.words import in_short
-from plmcmc.experiments.kept import write_figure
+from plmcmc.experiments.cache import write_figure
+from plmcmc.experiments.efficiency.captions import in_short
+from plmcmc.experiments.markdown import PL_MCMC
 from plmcmc.experiments.study import Found
-from plmcmc.experiments.words import PL_MCMC
 
 OWN = {"Gibbs": "black", "plmcmc": "tab:blue"}
 REFERENCE, OTHERS = "tab:red", ("tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:cyan")

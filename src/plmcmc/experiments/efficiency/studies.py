@@ -15,9 +15,15 @@ from plmcmc.chains import Unconditional
 from plmcmc.experiments.digits.complete_flow import FLOW_READINGS
 from plmcmc.experiments.digits.masked import Case, MaskedDigit, masked_digit
 from plmcmc.experiments.efficiency.averages import Averages, follow
+from plmcmc.experiments.efficiency.captions import (
+    PAPER,
+    about,
+    converged_caption,
+    ends_of,
+    table_of,
+)
 from plmcmc.experiments.efficiency.converged import Converged, Truth
 from plmcmc.experiments.efficiency.figures import draw_curves, draw_means, envelopes
-from plmcmc.experiments.efficiency.words import PAPER, about, ends_of, table_of, told_of
 from plmcmc.experiments.study import Experiment, Found, Place, more
 from plmcmc.posterior import Method, condition
 from plmcmc.posterior.methods import Gibbs, Metropolis, Pullback
@@ -193,7 +199,7 @@ class Efficiency(Experiment):
             text += f"{envelopes(counts)}\n\n![Curves]({path.name})\n\n"
         if converged is not None:
             taken = (self.converged.chains, self.converged.draws)
-            text += told_of(converged, taken, self.chains) + "\n"
+            text += converged_caption(converged, taken, self.chains) + "\n"
             path = place.output / "means.png"
             draw_means(path, runs, converged)
             text += f"![The digit, and what chains say of it]({path.name})\n\n"

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from plmcmc.data import DataError
-from plmcmc.experiments.kept import made_once
+from plmcmc.experiments.cache import made_once
 from plmcmc.experiments.sources import Pixels, embedded_photographs
 from plmcmc.experiments.study import Place
 from plmcmc.flows import ChannelsFirst, Dequantise, Glow, Preprocessed, Whiten, load, save

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.experiments.axes import logarithmic
+from plmcmc.experiments.cache import write_figure
 from plmcmc.experiments.convergence import COLUMNS, convergence_cells
-from plmcmc.experiments.kept import write_figure
+from plmcmc.experiments.markdown import OURS, OURS_IN_SHORT, PL_MCMC, table
 from plmcmc.experiments.pictures import Bytes, strips_of, write_strips
 from plmcmc.experiments.study import Found, file_name
-from plmcmc.experiments.words import OURS, OURS_IN_SHORT, PL_MCMC, table
 
 # Samples across a sheet, and last draws of a way that are shown.
 ACROSS, DRAWN = 8, 3

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plmcmc.data import Incomplete
+from plmcmc.experiments.markdown import table
 from plmcmc.experiments.proposal.figure import draw_proposal
 from plmcmc.experiments.study import Experiment, Found, Place
-from plmcmc.experiments.words import table
 from plmcmc.flows import RealNVP, home, log_prob
 from plmcmc.kernels import Metropolis, Perturb
 from plmcmc.rng import Streams
@@ -166,11 +166,9 @@ class Proposal(Experiment):
 
     def _told(self, own: Found) -> str:
         """Return what the flow is, and for how long it was trained."""
-        # Numbers of before say not when training stopped.
-        epochs = own.numbers.get("epochs", f"at most {self.epochs}")
         return (
-            f"a RealNVP of {self.couplings} couplings, trained for {epochs} epochs on "
-            f"{self.rows:,} points of two moons"
+            f"a RealNVP of {self.couplings} couplings, trained for {own.numbers['epochs']} epochs "
+            f"on {self.rows:,} points of two moons"
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from plmcmc.experiments.kept import write_figure
+from plmcmc.experiments.cache import write_figure
 from plmcmc.experiments.study import Found
 
 NOW, NEW, LINE = "tab:blue", "tab:red", "tab:green"

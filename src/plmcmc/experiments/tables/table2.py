@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.data import Independent
+from plmcmc.experiments.markdown import row_label, table, with_error
 from plmcmc.experiments.sources import EMBEDDED, Table, embedded_table, uci
 from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
 from plmcmc.experiments.tables.fillers import ASKED, OURS, Filled, TableBudget, TableFiller
-from plmcmc.experiments.words import in_tables, table, with_error
 from plmcmc.imputation import Effort
 from plmcmc.statistics import coverage, crps, nmse
 from plmcmc.training.presets import TABLES
@@ -115,7 +115,7 @@ class Table2(Experiment):
             text += table("", sets, [_ahead(numbers, sets, score)])
         for score in ("CRPS", "coverage of 90% intervals", "seconds"):
             rows = (
-                (in_tables(row), [numbers.cell(row, own, score) for own in sets]) for row in ROWS
+                (row_label(row), [numbers.cell(row, own, score) for own in sets]) for row in ROWS
             )
             text += f"\n## {score}\n\n" + table("", sets, rows)
         return text
@@ -159,7 +159,7 @@ def _with_the_paper_s(
     numbers: Numbers, sets: Sequence[str], score: str
 ) -> Iterator[tuple[str, list[str]]]:
     for row in ROWS:
-        yield in_tables(row), [numbers.cell(row, name, score) for name in sets]
+        yield row_label(row), [numbers.cell(row, name, score) for name in sets]
         if row in PAPER:
             printed = dict(zip(SETS, PAPER[row], strict=True))
             yield f"{row}, the paper's", [printed.get(name, "") for name in sets]
@@ -182,7 +182,7 @@ def _ahead(numbers: Numbers, sets: Sequence[str], score: str) -> tuple[str, list
         own = gaps[best]
         error = f" ± {own.std(ddof=1) / len(own) ** 0.5:.3f}" if len(own) > 1 else ""
         cells.append(f"{own.mean():+.3f}{error} ({best})")
-    return f"{in_tables(OURS)} minus the best of the others", cells
+    return f"{row_label(OURS)} minus the best of the others", cells
 
 
 def scores(truth: Table, missing: NDArray[np.bool_], filled: Filled) -> dict[str, Any]:

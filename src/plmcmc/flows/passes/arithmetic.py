@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
-from plmcmc.flows.passes.kept import constant_weights
+from plmcmc.flows.passes.weight_cache import constant_weights
 
 
 @contextmanager

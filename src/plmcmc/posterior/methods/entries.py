@@ -23,7 +23,7 @@ class _Warped(Tunable):
     def target(self, batch: Batch, y: Tensor, tuning: int, streams: Streams) -> tuple[Target, int]:
         """Return the conditional target."""
         del tuning, streams
-        warp = batch.reference.survey.warp.to(y)
+        warp = batch.probe.survey.warp.to(y)
         return ConditionalTarget(batch.flow, batch.data, warp), 0
 
 
@@ -138,7 +138,7 @@ class Gibbs(Tunable):
         del step
         values = batch.data.values
         if self.mean is None or self.scale is None:
-            samples = batch.reference.samples()
+            samples = batch.probe.samples()
             mean, scale = samples.double().mean(0), spread_of(samples)
         else:
             mean, scale = torch.as_tensor(self.mean), torch.as_tensor(self.scale)

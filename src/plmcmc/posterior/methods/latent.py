@@ -39,7 +39,7 @@ class _Latent(Tunable):
                 batch.flow,
                 batch.data,
                 y,
-                batch.reference.survey.spread,
+                batch.probe.survey.spread,
                 streams,
                 chains=batch.chains,
                 proposals=tuning,
@@ -180,6 +180,6 @@ class Hamiltonian(_Latent):
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return trajectories in units of the latents' own spread."""
-        unit = batch.reference.survey.information.rsqrt().to(batch.data.values.dtype)
+        unit = batch.probe.survey.information.rsqrt().to(batch.data.values.dtype)
         turns = torch.full_like(step, self.turns, dtype=torch.long)
         return kernels.Hamiltonian(target, kernels.Scaled(len(step), unit), step, turns)

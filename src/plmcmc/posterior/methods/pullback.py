@@ -52,7 +52,7 @@ class Pullback:
 
     def begin(self, batch: Batch, y: Tensor, warmup: int | None, streams: Streams) -> Begun:
         """Tune; `warmup` is the number of trajectories to tune for."""
-        information, warp, _ = batch.reference.survey
+        information, warp, _ = batch.probe.survey
         target = ConditionalTarget(batch.flow, batch.data, warp.to(y))
         require_derivatives(batch, y)
         holes = Holes.of(batch.data.observed[:: batch.chains], batch.width)

@@ -21,15 +21,14 @@ from plmcmc.flows import TabularFlow
 from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams
 from plmcmc.target import TableTarget
-from plmcmc.training.faults import Astray, Steady
-from plmcmc.training.moments import moments_of
-from plmcmc.training.saved import fill
+from plmcmc.training.divergence import Astray, Steady
+from plmcmc.training.resuming import fill, moments_of
 from plmcmc.training.tables.ascent import TableAscent
 from plmcmc.training.tables.gaussian import Gaussian, precision_of
 from plmcmc.training.tables.references import References
 from plmcmc.training.tables.settings import TableTraining
 from plmcmc.training.tables.team import Team
-from plmcmc.training.tables.validation import WINDOW, Array, Course, Hidden
+from plmcmc.training.tables.validation import WINDOW, Array, Hidden, ScoreHistory
 
 # Trajectories begin with this angle, and each update corrects it towards this acceptance.
 FIRST_STEP, ACCEPTANCE, GAIN = 0.5, 0.8, 0.05
@@ -174,7 +173,7 @@ class TableEM:
 
     def over(self, state: EMState) -> bool:
         """Whether more training would do harm."""
-        return self.hidden is not None and Course(state.scores.numpy()).over
+        return self.hidden is not None and ScoreHistory(state.scores.numpy()).over
 
     def chosen(self, state: EMState) -> TabularFlow:
         """Return the flow that found hidden values best: the first, if training did not help.
@@ -184,14 +183,14 @@ class TableEM:
         """
         if self.hidden is None:
             return self.averaged
-        course = Course(state.scores.numpy())
-        if not course.improved:
+        history = ScoreHistory(state.scores.numpy())
+        if not history.improved:
             return self.first
-        return self.best if course.sure else _half_and_half(self.best, self.first)
+        return self.best if history.sure else _half_and_half(self.best, self.first)
 
     def joined_by(self, state: EMState, scores: Array) -> bool:
         """Whether others, who find the hidden values so well, should join the flow."""
-        return self.hidden is not None and Course(state.scores.numpy()).joined_by(scores)
+        return self.hidden is not None and ScoreHistory(state.scores.numpy()).joined_by(scores)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, their average and the optimizer's moments."""
@@ -234,10 +233,10 @@ class TableEM:
         if not bool(scores.isfinite().all()):
             raise Astray("draws of hidden values are NaN or infinite")
         state.scores[validation] = scores
-        course = Course(state.scores.numpy())
-        if course.best == validation:
+        history = ScoreHistory(state.scores.numpy())
+        if history.best == validation:
             self.best.load_state_dict(self.averaged.state_dict())
-        return float(course.means[-1])
+        return float(history.means[-1])
 
     def _scored(self, state: EMState, source: Generator) -> Tensor:
         """Move the chains of rows with hidden values, and score what they hold."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from plmcmc.data import Regions
-from plmcmc.target import Reference
+from plmcmc.target import GaussianReference
 from plmcmc.training.tables.gaussian import Gaussian, conditionals, patterns_of
 
 
@@ -27,10 +27,10 @@ class References:
         self.gain, self.root = found.gain.to(like), found.root.to(like)
         self.mean = gaussian.mean.to(like)
 
-    def of(self, rows: Tensor) -> Reference:
+    def of(self, rows: Tensor) -> GaussianReference:
         """Return the reference of these rows."""
         rows = rows.to(self.which.device)
         which = self.which[rows]
-        return Reference(
+        return GaussianReference(
             self.low[rows], self.high[rows], self.mean, self.gain[which], self.root[which]
         )

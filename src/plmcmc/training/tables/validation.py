@@ -98,7 +98,7 @@ def _common(column: Column, values: Array) -> NDArray[np.bool_]:
     return counts[np.nan_to_num(values).astype(np.int64)] >= RARE
 
 
-class Course:
+class ScoreHistory:
     """How scores of hidden values went, and what follows: where they were best, and when to stop.
 
     Args:

@@ -65,10 +65,7 @@ def warnings_of(
 
 def converged_share(found: Found, diagnosis: Diagnosis) -> float:
     """Return the share of missing values that have converged: of all, or of those looked at."""
-    if found.share is not None:
-        return found.share
-    holes = diagnosis.holes
-    return float(np.nansum(diagnosis.converged * holes) / max(holes.sum(), 1e-12))
+    return diagnosis.converged_share if found.share is None else found.share
 
 
 def interval_coverage(diagnosis: Diagnosis) -> float:

@@ -66,21 +66,21 @@ def table(corner: str, columns: Sequence[str], rows: Iterable[tuple[str, Sequenc
     return "\n".join(lines) + "\n"
 
 
-def in_tables(row: str) -> str:
+def row_label(row: str) -> str:
     """Return what a row of a table is called: two names that differ by capitals are one too many.
 
     Example:
-        >>> in_tables("plmcmc, single"), in_tables("PL-MCMC, single")
+        >>> row_label("plmcmc, single"), row_label("PL-MCMC, single")
         ('ours (plmcmc), single', 'PL-MCMC, single')
     """
     return row.replace("plmcmc", "ours (plmcmc)")
 
 
-def listed(names: Sequence[str], most: int) -> str:
+def first_few(names: Sequence[str], most: int) -> str:
     """Return the first few of some names, and how many more there are.
 
     Example:
-        >>> listed(["a", "b, c", "d"], 2), listed(["a"], 2)
+        >>> first_few(["a", "b, c", "d"], 2), first_few(["a"], 2)
         ('a; b, c; and 1 more', 'a')
     """
     more = [f"and {len(names) - most} more"] if len(names) > most else []

@@ -24,7 +24,7 @@ from plmcmc.target.projected import Decoded
 SLACK = 1.0
 
 
-class Tried(NamedTuple):
+class HalfStep(NamedTuple):
     """Proposals after their first pass.
 
     Attributes:
@@ -56,7 +56,7 @@ def most_of(kernel: object) -> Tensor | None:
     return None if own is None else own.detach()
 
 
-def tried(kernel: Metropolis, most: Tensor, state: Point, streams: Streams) -> Tried:
+def first_half(kernel: Metropolis, most: Tensor, state: Point, streams: Streams) -> HalfStep:
     """Propose for all rows, decode, and find who may still be accepted."""
     target = _projected(kernel)
     position, correction = kernel.proposal(state.position, streams)
@@ -67,11 +67,11 @@ def tried(kernel: Metropolis, most: Tensor, state: Point, streams: Streams) -> T
     hopeless = highest + SLACK < lot
     order = hopeless.to(torch.uint8).argsort(stable=True)
     hopeful = len(order) - hopeless.sum()
-    return Tried(position, y, log_auxiliary, log_det, correction, lot, order, hopeful)
+    return HalfStep(position, y, log_auxiliary, log_det, correction, lot, order, hopeful)
 
 
-def settled(
-    kernel: Metropolis, trial: Tried, state: Point, rows: Tensor
+def second_half(
+    kernel: Metropolis, trial: HalfStep, state: Point, rows: Tensor
 ) -> tuple[Point, Tensor, Tensor]:
     """Encode the proposals of some rows, and decide.
 

@@ -6,15 +6,14 @@ import pytest
 import torch
 
 import plmcmc
-import plmcmc.chains.sieved as sieved
 from exact import FLOWS, begin
-from plmcmc.chains import Replayed, Sieved, stepper_of
+from plmcmc.chains import EarlyRejection, Replayed, early_rejection, stepper_of
 from plmcmc.data import Incomplete
 from plmcmc.flows import Captured, Compiled
 from plmcmc.flows.nice import most_log_prob
 from plmcmc.flows.passes.wrapped import Wrapped
 from plmcmc.kernels import Metropolis, Mixture, Perturb, Resample
-from plmcmc.kernels.sieve import SLACK, most_of, tried
+from plmcmc.kernels.early_rejection import SLACK, first_half, most_of
 from plmcmc.rng import Streams
 from plmcmc.target import FlatAuxiliary, NormalAuxiliary, ProjectedLatentTarget
 from toys import quiet
@@ -88,7 +87,7 @@ def test_the_same_chain(case):
     moved = sum(int(parts[3].sum()) for parts in expected)
     assert 0 < moved < ROWS * STEPS
     stepper = stepper_of(own, state)
-    assert isinstance(stepper, Sieved)
+    assert isinstance(stepper, EarlyRejection)
     assert same(walked(stepper, state), expected)
 
 
@@ -119,7 +118,7 @@ def test_what_a_proposal_owes_is_counted():
         target = ProjectedLatentTarget(flow, data, NormalAuxiliary(0.1))
         own, streams, before = Metropolis(target, Resample(0.1)), drawing(), drawing()
         state = own.init(peak)
-        trial = tried(own, most_of(own), state, streams)
+        trial = first_half(own, most_of(own), state, streams)
         expected = own.step(state, before)[1].accepted
     hopeful = trial.order[: int(trial.hopeful)]
     assert int(expected.sum()) > ROWS / 2
@@ -181,7 +180,7 @@ def test_a_bound_that_is_too_low_is_noticed():
     """A control: who is refused too early is missed."""
     own, state = kernel(auxiliary=NormalAuxiliary(0.5))
     expected = walked(own, state)
-    assert not same(walked(Sieved(own, most_of(own) - 20), state), expected)
+    assert not same(walked(EarlyRejection(own, most_of(own) - 20), state), expected)
 
 
 def test_nobody_lies_above_the_bound():
@@ -228,9 +227,9 @@ def test_where_a_proposal_overflows_the_chain_stays():
 
 @pytest.mark.parametrize("hopeful", [0, 1, 64, 65, 300])
 def test_sizes_hold_those_who_hope(hopeful):
-    size = sieved.size_for(hopeful, 300)
+    size = early_rejection.size_for(hopeful, 300)
     assert max(hopeful, 64) <= size <= min(300, hopeful + 64)
-    assert sieved.size_for(hopeful, 100_000) == 6250
+    assert early_rejection.size_for(hopeful, 100_000) == 6250
 
 
 @pytest.mark.parametrize("wrap", [lambda flow: flow, lambda flow: Captured(Compiled(flow))])
@@ -252,8 +251,8 @@ class Recorder:
     def __init__(self, monkeypatch, refuses=None):
         self.records = self.replays = 0
         self.refuses = refuses
-        monkeypatch.setattr(sieved, "rehearse", lambda work: work())
-        monkeypatch.setattr(sieved, "record", self.record)
+        monkeypatch.setattr(early_rejection, "rehearse", lambda work: work())
+        monkeypatch.setattr(early_rejection, "record", self.record)
 
     def record(self, work, generators=()):
         self.records += 1
@@ -284,10 +283,10 @@ class Recorder:
 @pytest.mark.parametrize("case", ["tight", "flat"])
 def test_a_gpu_replays_both_halves(monkeypatch, case):
     recorder, (own, state) = Recorder(monkeypatch), kernel(rows=128, **CASES[case])
-    stepper = Sieved(own, most_of(own), replay=True)
+    stepper = EarlyRejection(own, most_of(own), replay=True)
     assert same(walked(stepper, state), walked(own, state))
     # The first half, and the second of some sizes.
-    assert 2 <= recorder.records <= 1 + sieved.SIZES
+    assert 2 <= recorder.records <= 1 + early_rejection.SIZES
     assert recorder.replays > STEPS
     with pytest.raises(ValueError, match="the streams that they were recorded with"):
         walked(stepper, state)
@@ -295,7 +294,7 @@ def test_a_gpu_replays_both_halves(monkeypatch, case):
 
 def test_what_cannot_be_recorded_runs_as_it_is(monkeypatch):
     recorder, (own, state) = Recorder(monkeypatch, refuses=RuntimeError), kernel()
-    assert same(walked(Sieved(own, most_of(own), replay=True), state), walked(own, state))
+    assert same(walked(EarlyRejection(own, most_of(own), replay=True), state), walked(own, state))
     assert (recorder.records, recorder.replays) == (1, 0)
 
 
@@ -303,7 +302,7 @@ def test_too_little_memory_to_record_is_said(monkeypatch):
     Recorder(monkeypatch, refuses=torch.OutOfMemoryError)
     own, state = kernel()
     with pytest.raises(torch.OutOfMemoryError):
-        walked(Sieved(own, most_of(own), replay=True), state)
+        walked(EarlyRejection(own, most_of(own), replay=True), state)
 
 
 def test_chunks_do_not_change_draws():

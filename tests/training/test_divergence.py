@@ -17,7 +17,7 @@ from plmcmc.rng import Streams, generator
 from plmcmc.target import NormalAuxiliary
 from plmcmc.training import EMSchedule, FaultWarning, MonteCarloEM, TrainingError
 from plmcmc.training.ascent import Ascent
-from plmcmc.training.faults import Astray, Steady
+from plmcmc.training.divergence import Astray, Steady
 from plmcmc.training.tables.copula import copula
 from plmcmc.training.tables.online_em import TableEM
 from plmcmc.training.tables.settings import TableTraining

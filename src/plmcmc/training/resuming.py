@@ -1,9 +1,27 @@
-"""What an optimizer remembers, as tensors that a checkpoint can save and fill."""
+"""How training goes on from a checkpoint: what optimizers remember, and tensors filled again."""
 
 from __future__ import annotations
 
-from torch import Tensor, zeros_like
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn, zeros_like
 from torch.optim import Optimizer
+
+
+def fill(own: Mapping[str, Tensor], saved: Mapping[str, Tensor], *modules: nn.Module) -> None:
+    """Copy what was saved into tensors of the same names.
+
+    Args:
+        own: the tensors, those of modules among them.
+        saved: what was saved of them.
+        modules: whose state is filled; they find again what hangs on it, as when one is loaded.
+    """
+    with torch.no_grad():
+        for key, value in own.items():
+            value.copy_(saved[key])
+    for module in modules:
+        module.load_state_dict(module.state_dict())
 
 
 def moments_of(optimizer: Optimizer) -> dict[str, Tensor]:

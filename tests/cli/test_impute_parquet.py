@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from plmcmc import FlowImputer
-from plmcmc.cli import fit, large
+from plmcmc.cli import fit, memory_budget
 from plmcmc.imputation import EFFORTS
 from plmcmc.training.tables.team import Team
 from table_files import run, text
@@ -167,8 +167,8 @@ class TestFit:
         frame = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 3)), columns=list("xyz"))
         path = tmp_path / f"a.{form}"
         frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
-        monkeypatch.setattr(large, "memory", lambda: (20_000, 20_000))
-        monkeypatch.setattr(large, "ROWS", 50)
+        monkeypatch.setattr(memory_budget, "memory", lambda: (20_000, 20_000))
+        monkeypatch.setattr(memory_budget, "ROWS", 50)
         assert run("fit", path, "--effort", "fast", "-o", tmp_path / "model") == 0
         told = capsys.readouterr().out
         assert "Learning from 50 of 300 rows, at random (seed 0): all would take more" in told
@@ -178,10 +178,10 @@ class TestFit:
     def test_processes_of_one_machine_share_its_memory(self, tmp_path, monkeypatch):
         path = tmp_path / "a.csv"
         path.write_text("x\n" * 100)
-        taken = large.TEXT * path.stat().st_size
-        monkeypatch.setattr(large, "memory", lambda: (3 * taken, 3 * taken))
-        assert large.rows_to_read([path]) is None
-        assert large.rows_to_read([path], processes=2) == large.ROWS
+        taken = memory_budget.TEXT * path.stat().st_size
+        monkeypatch.setattr(memory_budget, "memory", lambda: (3 * taken, 3 * taken))
+        assert memory_budget.rows_to_read([path]) is None
+        assert memory_budget.rows_to_read([path], processes=2) == memory_budget.ROWS
 
     def test_the_leader_of_a_team_decides(self, tmp_path, monkeypatch):
         path = tmp_path / "a.csv"

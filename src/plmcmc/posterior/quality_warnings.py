@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -43,8 +44,8 @@ def _warn_biased(draws: Draws) -> None:
 
 
 def _warn_stuck(draws: Draws) -> None:
-    stuck = (draws.acceptance == 0).any(0)
-    if stuck.any():
+    stuck = np.flatnonzero((draws.acceptance == 0).any(0))
+    if len(stuck):
         _say(
             StuckWarning,
             f"{named_rows(stuck)}: a chain never accepted a proposal. Use smaller steps, a wider "
@@ -68,7 +69,7 @@ def _warn_unconverged(draws: Draws) -> None:
     bad = ~draws.observed & ~(rhat <= RHAT_LIMIT)
     if draws.values.shape[1] < MINIMUM_DRAWS or not bad.any():
         return
-    rows = np.asarray(bad.reshape(len(bad), -1).any(1))
+    rows = np.flatnonzero(bad.reshape(len(bad), -1).any(1))
     severity = np.where(bad, np.nan_to_num(rhat, nan=np.inf, posinf=np.inf), -np.inf)
     place = tuple(int(i) for i in np.unravel_index(int(np.argmax(severity)), rhat.shape))
     worst = f"worst {rhat[place]:.3g} at row {place[0]}, entry {place[1:]}"
@@ -82,9 +83,9 @@ def _warn_unconverged(draws: Draws) -> None:
     )
 
 
-def named_rows(rows: np.ndarray) -> str:
-    """Name up to ten rows."""
-    names = np.flatnonzero(rows)
+def named_rows(numbers: Iterable[int]) -> str:
+    """Name up to ten rows, each once, by their numbers."""
+    names = sorted(set(numbers))
     listed = ", ".join(str(name) for name in names[:10])
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return f"row{'s' if len(names) > 1 else ''} {listed}{more}"

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plmcmc.experiments.study import Found
-from plmcmc.experiments.words import (
+from plmcmc.experiments.markdown import (
     OURS,
     OURS_IN_SHORT,
     PL_MCMC,
@@ -17,6 +16,7 @@ from plmcmc.experiments.words import (
     table,
     with_error,
 )
+from plmcmc.experiments.study import Found
 
 SCORES = ("RMSE", "RMSE to the converged mean", "accepted, first tenth", "accepted, last tenth")
 COLUMNS = (*SCORES, "proposals", "passes", "seconds")
@@ -82,7 +82,7 @@ def _cell(column: str, values: Sequence[float]) -> str:
     return with_error(values) if column in SCORES else f"{np.mean(values):,.0f}"
 
 
-def told_of(converged: Found, taken: tuple[int, int], chains: int) -> str:
+def converged_caption(converged: Found, taken: tuple[int, int], chains: int) -> str:
     """Return what the converged mean is of, and how far it may be trusted.
 
     Args:

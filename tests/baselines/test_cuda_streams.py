@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from plmcmc.baselines.abreast import Abreast
+from plmcmc.baselines.cuda_streams import Abreast
 
 CPU = torch.device("cpu")
 

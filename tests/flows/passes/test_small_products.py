@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plmcmc.flows.passes.few_lines import even_product
+from plmcmc.flows.passes.small_products import even_product
 
 ROWS = 305
 

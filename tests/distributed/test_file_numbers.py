@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from part_by_part import contents, filled, interrupted_after, touched_at_work
-from plmcmc.distributed import impute, streaming
-from plmcmc.distributed.numbers import numbered
+from plmcmc.distributed import filling, impute
+from plmcmc.distributed.file_numbers import numbered
 
 pytestmark = pytest.mark.usefixtures("small_parts")
 
@@ -107,9 +107,9 @@ def test_parts_that_are_done_are_not_lost(own, model, undisturbed, tmp_path, mon
     told = told_by(own[1:], model, out)
     assert "keeps filled parts of files that were left out: '0.parquet'. Name them" in told[-1]
     assert sorted(os.listdir(out)) == ["1.parquet", "2.parquet", "plmcmc.part"]
-    seen, work = [], streaming.Worker.work
+    seen, work = [], filling.Worker.work
     monkeypatch.setattr(
-        streaming.Worker, "work", lambda self, task: seen.append(task.parts) or work(self, task)
+        filling.Worker, "work", lambda self, task: seen.append(task.parts) or work(self, task)
     )
     filled(own, model, out)
     assert [part[0] for parts in seen for part in parts] == [2]

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import torch
 
-from plmcmc.experiments.words import listed, table
+from plmcmc.experiments.markdown import first_few, table
 
 COLUMNS = ("plmcmc", "torch", "device", "date")
 UNKNOWN = "not noted"
@@ -35,5 +35,5 @@ def where_from(made: Mapping[str, Mapping[str, str]]) -> str:
     groups: dict[tuple[str, ...], list[str]] = {}
     for part, own in made.items():
         groups.setdefault(tuple(str(own.get(key, UNKNOWN)) for key in COLUMNS), []).append(part)
-    rows = ((f"{len(parts)}: {listed(parts, NAMED)}", key) for key, parts in groups.items())
+    rows = ((f"{len(parts)}: {first_few(parts, NAMED)}", key) for key, parts in groups.items())
     return table("parts", COLUMNS, rows)

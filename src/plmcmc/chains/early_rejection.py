@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from plmcmc.chains.compiled_steps import Whole
 from plmcmc.chains.replayed import FIRST
-from plmcmc.chains.whole import Whole
 from plmcmc.flows import record, rehearse
 from plmcmc.flows.passes.compiled import Fused
 from plmcmc.kernels import Info, Metropolis
-from plmcmc.kernels.sieve import Tried, settled, tried
+from plmcmc.kernels.early_rejection import HalfStep, first_half, second_half
 from plmcmc.rng import BLOCK_ROWS, Streams
 from plmcmc.target import Point
 
@@ -25,7 +25,7 @@ from plmcmc.target import Point
 SIZES = 16
 
 
-class Sieved:
+class EarlyRejection:
     """The same steps; what one returns is overwritten by the next.
 
     Log-ratios that were not looked at are minus infinity.
@@ -135,14 +135,14 @@ class _First:
     def __init__(self, kernel: Metropolis, most: Tensor) -> None:
         self.kernel, self.most = kernel, most
 
-    def step(self, state: Point, streams: Streams) -> tuple[Tried, _Spent]:
-        return tried(self.kernel, self.most, state, streams), _Spent()
+    def step(self, state: Point, streams: Streams) -> tuple[HalfStep, _Spent]:
+        return first_half(self.kernel, self.most, state, streams), _Spent()
 
 
-def _settle(kernel: Metropolis, trial: Tried, own: _Own, size: int) -> None:
+def _settle(kernel: Metropolis, trial: HalfStep, own: _Own, size: int) -> None:
     """Decide about the first rows in order, and write where they are now."""
     rows = trial.order[:size]
-    point, accepted, log_ratio = settled(kernel, trial, own.state, rows)
+    point, accepted, log_ratio = second_half(kernel, trial, own.state, rows)
     for whole, part in zip(own.state, point, strict=True):
         whole.index_copy_(0, rows, part)
     own.accepted.zero_()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from plmcmc.disk import failing_in_words, hash_of
+from plmcmc.disk import append, hash_of
 
 # Places, and hashes of what they will hold; None, if it is not known.
 Places = Mapping[Path, str | None]
@@ -27,10 +27,7 @@ def note(path: Path, places: Mapping[Path, bytes] | Iterable[Path]) -> None:
     }
     # Each begins a line of its own: one that was cut short ends there.
     lines = "".join(f"\n{json.dumps([os.path.abspath(p), h])}" for p, h in hashes.items())
-    with failing_in_words(path), path.open("a") as file:
-        file.write(lines)
-        file.flush()
-        os.fsync(file.fileno())
+    append(path, lines.encode())
 
 
 def noted(path: Path) -> Places:

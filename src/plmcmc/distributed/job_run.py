@@ -13,10 +13,10 @@ from plmcmc.disk import WriteError
 from plmcmc.distributed.joining import DamagedError, damaged, join, remove_parts
 from plmcmc.distributed.manifest import Manifest
 from plmcmc.distributed.on_ray import RayError
-from plmcmc.distributed.order import Engine, Line, Source, check_unchanged, tasks_of
+from plmcmc.distributed.work_plan import Engine, Line, Source, check_unchanged, tasks_of
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables.fill import Found, pooled
-from plmcmc.tables.job import Job, placing
+from plmcmc.tables.job import Job, claimed_places
 from plmcmc.tables.kinds import listed
 
 
@@ -43,7 +43,7 @@ class Done:
     found: Found
 
 
-class Course:
+class JobRun:
     """A job on its way: what is done, and which files are written."""
 
     def __init__(self, job: Job, manifest: Manifest, problems: dict[int, str]) -> None:
@@ -127,7 +127,7 @@ class Course:
             # Of files that were left out, those that were refused do not count.
             if state.parts and (number in self.problems or not state.refused)
         }
-        if begun <= self.lasting and not placing(self.job.path):
+        if begun <= self.lasting and not claimed_places(self.job.path):
             return DataError(words)
         return ValueError(
             f"{words}\n{self.job.path} keeps what is done: once that is mended, the same command "
@@ -149,7 +149,7 @@ class Course:
     def _write_if_whole(self, number: int) -> None:
         source, state = self.sources[number], self.manifest.states[number]
         if self.manifest.complete(number) and not state.whole and self._unchanged(source):
-            self.job.place(source.places)
+            self.job.claim(source.places)
             self._join(source)
         if state.whole:
             remove_parts(self.order, source)

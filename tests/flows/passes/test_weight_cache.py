@@ -10,7 +10,7 @@ from torch import nn
 
 import plmcmc
 from plmcmc.flows import Glow, constant_weights, glow_layers, log_prob
-from plmcmc.flows.passes.kept import Kept
+from plmcmc.flows.passes.weight_cache import Kept
 
 
 class Asked:

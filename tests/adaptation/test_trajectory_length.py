@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from plmcmc.adaptation.reach import LONGEST, Memory, further
+from plmcmc.adaptation.trajectory_length import LONGEST, Memory, further
 
 CHAINS, STEPS = 4, 2000
 
