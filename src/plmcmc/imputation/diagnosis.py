@@ -66,7 +66,7 @@ class Diagnosis:
     def verdict(self) -> str:
         """The finding in plain words."""
         if not self.holes.any():
-            return f"Nothing is missing in the {self.rows} rows that were looked at."
+            return f"Nothing is missing in the {self.rows} rows that were examined."
         share = float(np.nansum(self.converged * self.holes) / max(self.holes.sum(), 1e-12))
         slow = [n for n, c in zip(self.names, self.converged, strict=True) if c < 0.5]
         words = f"{share:.0%} of the missing entries have converged (R-hat under {LIMIT})"
@@ -74,7 +74,7 @@ class Diagnosis:
             words += f"; slowest: {', '.join(slow[:5])}: try effort='thorough'"
         if self.stuck:
             words += f"; in {self.stuck} rows a chain never moved"
-        return f"{words}. {self.rows} rows were looked at."
+        return f"{words}. {self.rows} rows were examined."
 
     def traces(self) -> Figure:
         """Return a figure of chains: of each column one missing entry, member by member."""

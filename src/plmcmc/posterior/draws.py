@@ -129,14 +129,14 @@ class Draws:
             return found
         except (SafetensorError, LookupError, TypeError, ValueError, RuntimeError) as error:
             raise FileError(
-                f"{path} does not hold draws, or is damaged: {error}. Take another copy of it, or "
-                f"draw again"
+                f"{path} does not contain draws, or is damaged: {error}. Get another copy of it, "
+                "or draw again"
             ) from error
 
     def _check_shapes(self) -> None:
         chains, _, *event = self.values.shape
         if self.observed.shape != (*event,) or self.acceptance.shape != (chains, event[0]):
-            raise ValueError("values, observed and acceptance are not of one size")
+            raise ValueError("the shapes of values, observed and acceptance do not match")
 
     def __repr__(self) -> str:
         """Say what is inside in one line."""

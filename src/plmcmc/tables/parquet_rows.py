@@ -24,7 +24,7 @@ def without_rows(path: Path, na_values: Iterable[str] = ()) -> tuple[ParquetTabl
     """
     if path.stat().st_size == 0:
         raise ValueError(
-            f"{path}: expected a Parquet file; it is empty. Choose another, or write it again"
+            f"{path}: expected a Parquet file; it is empty. Choose another file, or write it again"
         )
     with damage_in_words(path), opened(path) as file:
         schema, rows = file.schema_arrow, file.metadata.num_rows

@@ -58,13 +58,15 @@ def sampled(
     forms = {form_of(path) for path in paths}
     if ".xlsx" in forms:
         raise ValueError(
-            "expected CSV, TSV or Parquet files, which can be read row by row; got Excel's. "
+            "expected CSV, TSV or Parquet files, which can be read row by row; got Excel files. "
             "Convert them, or leave out --rows"
         )
     for path in paths:
         check_readable(path)
     if ".parquet" in forms and len(forms) > 1:
-        raise ValueError("expected files all of text or all of Parquet; got both. Convert some")
+        raise ValueError(
+            "expected all files to be text, or all Parquet; got both. Convert some of them"
+        )
     rng = np.random.default_rng([seed, PURPOSE])
     if ".parquet" in forms:
         found = _of_parquet(paths, na_values, rows, rng, exclude)
@@ -72,8 +74,8 @@ def sampled(
         found = _of_text(paths, na_values, rows, rng)
     if not found.rows:
         raise ValueError(
-            f"{paths[0]}: expected rows of data; there are names of columns only. Add rows, or "
-            f"choose another file"
+            f"{paths[0]}: expected rows of data; it has column names only. Add rows, or choose "
+            "another file"
         )
     return found
 
@@ -91,7 +93,7 @@ def _of_parquet(
     total = sum(counts)
     chosen = np.sort(rng.choice(total, min(rows, total), replace=False, shuffle=False))
     tables, first = [], 0
-    with progress_bar("Reading, rows", total) as report:
+    with progress_bar("Reading rows", total) as report:
         for (table, count), path in zip(looked, paths, strict=True):
             own = chosen[(chosen >= first) & (chosen < first + count)] - first
             if len(own):
@@ -133,7 +135,7 @@ def _of_text(
     size = sum(path.stat().st_size for path in paths)
     # Before the rows: of a file whose rows are not chosen nobody would look at the names again.
     _check_heads(paths)
-    with progress_bar("Reading, MB", size // MEGABYTE) as report:
+    with progress_bar("Reading (MB)", size // MEGABYTE) as report:
         for number, path in enumerate(paths):
             for record in _checked(path, heads):
                 # As by drawing without replacement: the rows with the smallest of random keys.
@@ -169,8 +171,8 @@ def _head(path: Path, lines: Iterator[Record]) -> Record:
     head = next(lines, None)
     if head is None:
         raise ValueError(
-            f"{path}: expected names of columns, and rows of data; the file is empty. Choose "
-            f"another, or write it again"
+            f"{path}: expected column names and rows of data; the file is empty. Choose another "
+            "file, or write it again"
         )
     return head
 

@@ -46,7 +46,9 @@ class DataLangevin(_Warped):
         """Refuse a step that is none, and one to be tuned without a test."""
         super().__post_init__()
         if self.step is None and not self.adjusted:
-            raise ValueError("without a test there is nothing to tune the step by: give one")
+            raise ValueError(
+                "adjusted=False has no acceptance rate to tune the step by: pass a step"
+            )
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return MALA or ULA."""

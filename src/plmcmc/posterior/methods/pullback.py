@@ -71,8 +71,8 @@ class Auto(Pullback):
         if differentiable(batch.flow, batch.data.values):
             return self
         warnings.warn(
-            "the flow has no derivatives, so the latent space is walked by elliptical slices: "
-            "exact, but much slower to converge",
+            "the flow has no derivatives; using elliptical slice sampling in latent space "
+            "instead: exact, but much slower to converge",
             DerivativeWarning,
             stacklevel=3,
         )
