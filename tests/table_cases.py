@@ -157,7 +157,7 @@ PARQUET = IMPUTE.replace(".csv", ".parquet")
 EXCEL = IMPUTE.replace(".csv", ".xlsx")
 SUFFIXES = "*.csv, *.csv.gz, *.tsv, *.tsv.gz, *.parquet, *.xlsx"
 NO_BOOK = "Save it again as .xlsx, without a password"
-CORRECT = "Correct it, mark it missing with --na-values, or say with --types"
+CORRECT = "Correct it, mark it missing with --na-values, or declare"
 EMPTY = (
     "data.csv: expected names of columns, and rows of data; the file is empty. Choose another, or "
     "write it again"
@@ -390,8 +390,8 @@ CELLS = [
         numbers("six,1"),
         FIT,
         2,
-        "data.csv, line 32, column 'x': expected a number, as nearly everywhere in this column; "
-        f"got 'six'. {CORRECT} that the column is categorical",
+        "data.csv, line 32, column 'x': expected a number, like nearly all values of this column; "
+        f"got 'six'. {CORRECT} the column categorical with --types",
     ),
     Case(
         "infinity",
@@ -399,7 +399,7 @@ CELLS = [
         IMPUTE,
         2,
         "data.csv, line 32, column 'x': expected a finite number; got '-inf'. "
-        f"{CORRECT} what the column is, when fitting",
+        f"{CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "more than a number can be",
@@ -407,15 +407,15 @@ CELLS = [
         IMPUTE,
         2,
         "data.csv, line 32, column 'x': expected a finite number; got '1e400'. "
-        f"{CORRECT} what the column is, when fitting",
+        f"{CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "a huge number",
         numbers("1e200,1"),
         FIT,
         2,
-        "data.csv, line 32, column 'x': expected a number up to 1e+150, if need be in other units; "
-        f"got '1e200'. {CORRECT} what the column is, when fitting",
+        "data.csv, line 32, column 'x': expected a number up to 1e+150 (change its units if necessary); "
+        f"got '1e200'. {CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "huge and tiny numbers",
@@ -530,7 +530,7 @@ CELLS = [
         FILL,
         2,
         "data.csv, line 2, column 'n': expected an integer; got '2.5'. "
-        f"{CORRECT} what the column is, when fitting",
+        f"{CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "a word where the model has numbers",
@@ -538,7 +538,7 @@ CELLS = [
         FILL,
         2,
         "data.csv, line 2, column 'x': expected a number; got 'low'. "
-        f"{CORRECT} what the column is, when fitting",
+        f"{CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "more columns than rows",
@@ -647,7 +647,7 @@ BINARY = [
         numbers(f"1,{'six' * 333_333}"),
         IMPUTE,
         2,
-        "data.csv, line 32, column 'y': expected a number, as nearly everywhere in this column; "
+        "data.csv, line 32, column 'y': expected a number, like nearly all values of this column; "
         f"got '{('six' * 13)[:37]}...{('six' * 13)[-38:]}'. {CORRECT} that the column is "
         "categorical",
     ),
@@ -735,8 +735,8 @@ BINARY = [
         sheet(["x"], *([row + 0.5] for row in range(30)), ["six"]),
         EXCEL,
         2,
-        "data.xlsx, row 32, column 'x': expected a number, as nearly everywhere in this column; "
-        f"got 'six'. {CORRECT} that the column is categorical",
+        "data.xlsx, row 32, column 'x': expected a number, like nearly all values of this column; "
+        f"got 'six'. {CORRECT} the column categorical with --types",
     ),
     Case(
         "a blank row in a workbook",
@@ -962,7 +962,7 @@ LIBRARY = [
         pd.DataFrame(index=range(5)),
         learn(),
         DataError,
-        "expected a table with columns; it has none. Give it the columns to fill",
+        "expected a table with columns; it has none. Include the columns to fill",
     ),
     Case(
         "one row of an array",
@@ -1045,8 +1045,8 @@ LIBRARY = [
         column([f"id{row}" for row in range(ROWS)]),
         learn(),
         DataError,
-        f"column 'c': expected levels that repeat; got {ROWS} among {ROWS} values, as identifiers "
-        "and free text have. Leave it out",
+        f"column 'c': expected levels that repeat; got {ROWS} among {ROWS} values, as in "
+        "identifiers and free text. Leave it out",
     ),
     Case(
         "100,000 categories",

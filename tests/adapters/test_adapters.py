@@ -190,7 +190,7 @@ class TestBase:
         return settled(seeded(freia_graph), torch.float32)
 
     def test_none_is_assumed(self, network):
-        message = r"no density of its latents: say which one it was trained with, as in plmcmc.adap"
+        message = r"does not define a density of its latents: name the one it was trained with, as in plmcmc.adap"
         with pytest.raises(TypeError, match=message):
             adapt(network)
         with pytest.raises(TypeError, match=message):
@@ -442,12 +442,12 @@ REFUSED = {
     "normflows, estimated log-det": (
         normflows_residual,
         {},
-        r"gives another log-determinant each time it is asked: an estimate",
+        r"returns a different log-determinant each time: it is an estimate",
     ),
     "normflows, batch norm": (
         lambda: normflows_with("BatchNorm"),
         {},
-        r"takes the mean of the batch it is given, in eval mode too, and has no inverse",
+        r"uses the mean of the current batch, even in eval mode, and has no inverse",
     ),
     "normflows, angles": (normflows_angles, {}, r"CircularCoupled\w+ is for angles, and repeats"),
     "normflows, dropout": (normflows_dropout, {}, r"\(Dropout\) is in train mode"),

@@ -175,7 +175,7 @@ class TestRefusal:
     )
     def test_of_another_run(self, name, changes, told, path):
         stopped(name, path, after=1)
-        with pytest.raises(CheckpointError, match=f"belongs to another run .*{told}: "):
+        with pytest.raises(CheckpointError, match=f"belongs to a different run .*{told}: "):
             FITS[name](path, **changes)
 
     @both

@@ -274,7 +274,9 @@ class TestCheckpointFile:
     def test_another_run_is_refused_naming_what_differs(self, tmp_path):
         path = self.saved(tmp_path)
         other = Checkpoint(path, {"kernel": "walk", "seed": "4"})
-        with pytest.raises(CheckpointError, match=r"another run \(seed: 3 there, 4 here\)") as e:
+        with pytest.raises(
+            CheckpointError, match=r"a different run \(seed: 3 there, 4 here\)"
+        ) as e:
             walk(Schedule(0, 4), checkpoint=other)
         assert "kernel" not in str(e.value)
 
@@ -356,12 +358,12 @@ class TestCheckpointFile:
     def test_tensors_of_other_sizes_are_refused_by_name(self, tmp_path, name, change):
         named = name.replace("__", r"\.")
         words = rf"\({named}: expected|nvalid|not what was hashed"
-        with pytest.raises(CheckpointError, match=rf"a damaged one .*({words})"):
+        with pytest.raises(CheckpointError, match=rf"is damaged .*({words})"):
             self.rewritten(tmp_path, **{name: change})()
 
     def test_a_pipe_is_not_waited_for(self, tmp_path):
         os.mkfifo(tmp_path / "run")
-        with pytest.raises(CheckpointError, match="it is no file"):
+        with pytest.raises(CheckpointError, match="it is not a file"):
             resumed_seed(tmp_path / "run", None)
 
     def test_seed_of_a_file_without_one(self, tmp_path):
@@ -501,13 +503,13 @@ class TestFitResumes:
     def test_another_fit_is_refused(self, field, change, tmp_path):
         path = tmp_path / "fit.safetensors"
         fit_flow(self.flow(), self.x(), checkpoint=path, **self.SETTINGS)
-        with pytest.raises(CheckpointError, match=rf"another run \(.*{field}: "):
+        with pytest.raises(CheckpointError, match=rf"a different run \(.*{field}: "):
             fit_flow(self.flow(), self.x(), checkpoint=path, **self.SETTINGS | change)
 
     def test_other_data_are_refused(self, tmp_path):
         path = tmp_path / "fit.safetensors"
         fit_flow(self.flow(), self.x(), checkpoint=path, **self.SETTINGS)
-        with pytest.raises(CheckpointError, match=r"another run \(data: "):
+        with pytest.raises(CheckpointError, match=r"a different run \(data: "):
             fit_flow(self.flow(), self.x() + 1, checkpoint=path, **self.SETTINGS)
 
     @pytest.mark.parametrize("change", [{"latent": "logistic"}, {"bound": 1.0}, {"width": 9}])
@@ -515,5 +517,5 @@ class TestFitResumes:
         path = tmp_path / "fit.safetensors"
         shape = {"couplings": 2, "width": 8, "random_state": 0}
         fit_flow(RealNVP(3, **shape), self.x(), checkpoint=path, **self.SETTINGS)
-        with pytest.raises(CheckpointError, match=r"another run \(flow: "):
+        with pytest.raises(CheckpointError, match=r"a different run \(flow: "):
             fit_flow(RealNVP(3, **shape | change), self.x(), checkpoint=path, **self.SETTINGS)

@@ -48,7 +48,7 @@ class TestText:
         assert {row[names.index("colour")] for row in table[1:]} == {"red", "blue, dark", "green"}
         told = capsys.readouterr().out
         assert 'id (identifier), when (dates), a "note" (identifier)' in told
-        assert "40 rows, 20 holes filled" in told
+        assert "40 rows, 20 missing values filled" in told
         assert f"Written: {tmp_path / 'out.csv'}" in told
 
     def test_to_the_character(self, tmp_path):
@@ -273,7 +273,7 @@ class TestModels:
     def test_options_of_fitting(self, option, data, tmp_path, capsys):
         argv = ("impute", data, "-o", tmp_path / "o.csv", "--model", tmp_path, *option)
         assert run(*argv) == 2
-        assert "belongs to fitting" in capsys.readouterr().err
+        assert "is for fitting" in capsys.readouterr().err
 
 
 class TestSeveral:
@@ -370,16 +370,16 @@ class TestLittle:
 
 NUMBERS = "x,y\n" + "".join(f"{i}.5,\n" for i in range(30))
 BAD = {
-    "empty": ("", "expected names of columns, and rows of data; the file is empty"),
+    "empty": ("", "expected column names and rows of data; the file is empty"),
     "header only": ("x,y\n", "expected rows of data"),
     "ragged": ("x,y\n1,2\n1,2,3\n", "line 3: expected 2 cells, as in the first line; got 3"),
     "ragged after quoted lines": ('x,y\n"1\n2",2\n1\n', "line 4: expected 2 cells"),
-    "names": ("x,y,x\n1,2,\n", "these occur twice: 'x'"),
+    "names": ("x,y,x\n1,2,\n", "these occur more than once: 'x'"),
     "quote": ('x,y\n1,"2\n3,4\n', "line 2: expected a closing quote"),
     "quotes": ('x,y\n1,"2""\n3,4\n', "line 2: expected a closing quote"),
-    "text": (NUMBERS + "six,1\n", "line 32, column 'x': expected a number, as nearly everywhere"),
+    "text": (NUMBERS + "six,1\n", "line 32, column 'x': expected a number, like nearly all values"),
     "infinity": (NUMBERS + "-inf,1\n", "line 32, column 'x': expected a finite number; got '-inf'"),
-    "nothing left": ("x,y\n1,\n2,\n", "expected a column to learn from; all would pass"),
+    "nothing left": ("x,y\n1,\n2,\n", "no column can be learned from; all would pass"),
 }
 
 
@@ -413,11 +413,11 @@ class TestBadInput:
         ("name", "content", "message"),
         [
             ("data.csv", b"x\n\xff\n", "line 2: expected UTF-8 text"),
-            ("data.csv.gz", b"x,y\n1,2\n", "expected a file packed by gzip"),
+            ("data.csv.gz", b"x,y\n1,2\n", "expected a complete gzip file"),
             (
                 "data.csv.gz",
                 gzip.compress(b"x,y\n1,2\n", mtime=0)[:-9],
-                "expected a file packed by gzip",
+                "expected a complete gzip file",
             ),
             ("data.parquet", b"", "expected a Parquet file; it is empty"),
             ("data.parquet", b"x,y\n1,2\n", "expected a Parquet file"),
@@ -435,7 +435,7 @@ class TestBadInput:
             ({"colour": "boolean"}, "expected one of true, t, yes"),
             ({"color": "boolean"}, "--types: expected columns of the table, 'id'"),
             ({"colour": "words"}, "to be one of continuous, integer"),
-            (["colour"], "expected kinds by column"),
+            (["colour"], "expected column names with their kinds"),
         ],
     )
     def test_types(self, types, message, data, tmp_path, capsys):
@@ -504,4 +504,4 @@ class TestBadInput:
         assert "data.csv is a file: expected a directory" in told
         # As root everything can be written to.
         monkeypatch.setattr(os, "access", lambda *_: False)
-        assert "cannot be written to" in self.refused(capsys, tmp_path, data)
+        assert "is not writable" in self.refused(capsys, tmp_path, data)

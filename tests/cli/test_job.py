@@ -43,13 +43,13 @@ class TestWorking:
     def test_the_same_job_finds_what_was_kept(self, tmp_path, capsys):
         told = stopped(tmp_path / "out.part", SAME)
         assert told == (
-            f"interrupted. {tmp_path / 'out.part'} keeps 1 filled table: the same command goes on "
-            f"from there. To start over, delete it"
+            f"interrupted. {tmp_path / 'out.part'} keeps 1 filled table: run the same command again to "
+            f"resume. To start over, delete it"
         )
         with working(tmp_path / "out.part", SAME, overwrite=False) as job:
             assert job.filled(0) == TABLE
             assert job.filled(1) is None
-        assert f"Going on from {tmp_path / 'out.part'}" in capsys.readouterr().out
+        assert f"Resuming from {tmp_path / 'out.part'}" in capsys.readouterr().out
         assert not (tmp_path / "out.part").exists()
 
     def test_another_job_does_not(self, tmp_path):
@@ -57,7 +57,7 @@ class TestWorking:
         other = SAME | {"seed": 1}
         before = {path: path.stat().st_size for path in tmp_path.rglob("*")}
         with (
-            pytest.raises(FileExistsError, match=r"stopped .what differs: seed.\."),
+            pytest.raises(FileExistsError, match=r"interrupted .differences: seed.\."),
             working(tmp_path / "out.part", other, overwrite=False),
         ):
             pass
@@ -72,7 +72,7 @@ class TestWorking:
 
     def test_nothing_done_leaves_nothing(self, tmp_path):
         told = stopped(tmp_path / "new" / "out.part", SAME, with_table=False)
-        assert told == "interrupted, before there was anything to keep"
+        assert told == "interrupted before there was any progress to keep"
         assert os.listdir(tmp_path) == []
 
     @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ class TestWorking:
             raise KeyboardInterrupt
         place.write_bytes(b"whole")
         with (
-            pytest.raises(FileExistsError, match="Finish it by its own command"),
+            pytest.raises(FileExistsError, match="Finish it with its own command"),
             working(path, {"seed": 1}, overwrite=False),
         ):
             pass
@@ -148,7 +148,9 @@ class TestWorking:
         (tmp_path / "out.part").mkdir()
         (tmp_path / "out.part" / "letter.txt").write_text("dear")
         with (
-            pytest.raises(FileExistsError, match="is not what plmcmc keeps of a job"),
+            pytest.raises(
+                FileExistsError, match="was not created by plmcmc to hold an unfinished job"
+            ),
             working(tmp_path / "out.part", SAME, overwrite=overwrite),
         ):
             pass
@@ -208,7 +210,7 @@ class TestImpute:
             assert run(*argv) == 130
         capsys.readouterr()
         assert run(*argv, "--seed", 1) == 2
-        assert "(what differs: seed). Finish it by its own command" in capsys.readouterr().err
+        assert "(what differs: seed). Finish it with its own command" in capsys.readouterr().err
         assert run(*argv, "--seed", 1, "--overwrite") == 0
         assert run("impute", data, "-o", tmp_path / "b.csv", "--effort", "fast", "--seed", 1) == 0
         assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
@@ -374,7 +376,7 @@ class TestFit:
         (tmp_path / "model.part" / "fit.safetensors").write_bytes(b"the rest of an old job")
         (tmp_path / "model.part" / ".table-0.partial").mkdir()
         assert run("fit", data, "-o", tmp_path / "model", "--effort", "fast") == 0
-        assert "Going on" not in capsys.readouterr().out
+        assert "Resuming" not in capsys.readouterr().out
         assert sorted(os.listdir(tmp_path)) == ["data.csv", "model"]
 
     def test_killed_between_its_end_and_the_last_of_what_it_kept(self, data, tmp_path, capsys):

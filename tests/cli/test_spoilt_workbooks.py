@@ -89,7 +89,7 @@ def test_damage_is_told(how, tmp_path, capsys):
     place.write_bytes(DAMAGED[how])
     assert run("impute", place, "-o", tmp_path / "out.xlsx") == 2
     said = capsys.readouterr().err
-    assert f"{place}: expected an Excel workbook, and whole; it cannot be read: " in said
+    assert f"{place}: expected a complete Excel workbook; it cannot be read: " in said
     assert "Save it again as .xlsx" in said
     assert [own.name for own in tmp_path.iterdir()] == ["data.xlsx"]
 

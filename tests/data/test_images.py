@@ -70,7 +70,7 @@ def broken(tmp_path):
     yield "empty", b"", "expected .npy, an IDX file"
     yield "cut.gz", gzip.compress(whole, mtime=0)[:-9], "is damaged"
     yield "bad.zip", b"PK", "is damaged"
-    yield "bad.npy", b"\x93NUMPY", "no array"
+    yield "bad.npy", b"\x93NUMPY", "not an array"
 
 
 def test_files_that_hold_no_images(tmp_path):
@@ -91,7 +91,7 @@ def test_arrays_that_are_no_images(tmp_path):
         with pytest.raises(DataError, match=message):
             load_images(tmp_path / "a.npy")
     np.save(tmp_path / "a.npy", np.array([{"evil": 1}], dtype=object))
-    with pytest.raises(DataError, match="no array of numbers"):
+    with pytest.raises(DataError, match="not an array of numbers"):
         load_images(tmp_path / "a.npy")
 
 
@@ -110,7 +110,7 @@ def test_pictures_that_do_not_fit(tmp_path):
     with pytest.raises(DataError, match=r"b.png: expected a picture of \(6, 4\)"):
         load_images(tmp_path)
     (tmp_path / "b.png").write_text("no picture")
-    with pytest.raises(DataError, match=r"b.png is no picture"):
+    with pytest.raises(DataError, match=r"b.png is not a picture"):
         load_images(tmp_path)
     with pytest.raises(ValueError, match="at least 1"):
         load_images(tmp_path, first=0)

@@ -162,7 +162,7 @@ def test_another_job_is_refused_by_name(change, named, data, model, tmp_path, mo
     if change.get("data") == "changed":
         own[0].write_bytes(data[1].read_bytes())
     before = contents(tmp_path / "out" / "plmcmc.part")
-    with pytest.raises(FileExistsError, match=f"what differs: .*{named}"):
+    with pytest.raises(FileExistsError, match=f"differences: .*{named}"):
         filled(options.pop("data"), options.pop("model"), tmp_path / "out", **options)
     assert contents(tmp_path / "out" / "plmcmc.part") == before
     filled(own, model, tmp_path / "out", overwrite=True)
@@ -181,7 +181,7 @@ def test_a_file_that_cannot_be_read_leaves_the_others_done(data, model, undistur
     own[1].write_bytes(data[1].read_bytes())
     told = []
     done = impute(own, model, tmp_path / "out", progress=False, tell=told.append)
-    assert "Going on" in told[0]
+    assert "Resuming" in told[0]
     assert not done.problems
     assert contents(tmp_path / "out") == undisturbed
 
@@ -319,12 +319,15 @@ def test_the_manifest_has_a_line_for_every_part(data, model, tmp_path):
         ({"na_values": [-999]}, r"a list of words, such as \['-999'\]"),
         ({"na_values": 9}, r"a list of words, such as \['9'\]"),
         ({"flag": True}, "flag: expected a name for the column to add; got True"),
-        ({"engine": "ray", "address": ""}, "address: expected that of a Ray cluster"),
-        ({"engine": "ray", "address": 5}, "address: expected that of a Ray cluster"),
-        ({"engine": "ray", "gpus_per_worker": None}, "expected GPUs of a worker to be 0 or more"),
+        ({"engine": "ray", "address": ""}, "address: expected the address of a Ray cluster"),
+        ({"engine": "ray", "address": 5}, "address: expected the address of a Ray cluster"),
+        (
+            {"engine": "ray", "gpus_per_worker": None},
+            "expected the GPUs per worker to be 0 or more",
+        ),
         ({"flag": ""}, "flag: expected a name"),
         ({"engine": "ray", "gpus_per_worker": -1}, "0 or more"),
-        ({"engine": "ray", "device": "cuda"}, "left out with the engine ray"),
+        ({"engine": "ray", "device": "cuda"}, "not used by the engine ray"),
         ({"draws": 0}, "at least 1"),
         ({"statistic": "mode"}, "must be one of"),
         ({"flag": "settled"}, "at least 20 states"),
@@ -340,7 +343,7 @@ def test_what_makes_no_sense_is_refused(options, words, data, model, tmp_path):
 @pytest.mark.parametrize("value", ["", None, 5, b"x.parquet"])
 def test_what_is_no_path_is_refused(name, value, data, model, tmp_path):
     given = {"data": data, "model": model, "output": tmp_path / "out"} | {name: value}
-    with pytest.raises(ValueError, match=f"{name}: expected the name of a file or a directory"):
+    with pytest.raises(ValueError, match=f"{name}: expected the name of a file or directory"):
         impute(**given)
 
 
@@ -443,7 +446,7 @@ def test_parts_that_are_damaged_are_done_again(data, model, undisturbed, tmp_pat
         place.write_bytes(place.read_bytes()[:-50])
     told = []
     done = impute(data, model, tmp_path / "out", progress=False, tell=told.append)
-    assert told[1:] == [f"{place} is damaged: the part is filled again" for place in places]
+    assert told[1:] == [f"{place} is damaged: filling the part again" for place in places]
     assert done.rows == sum(ROWS)
     assert contents(tmp_path / "out") == undisturbed
 
@@ -477,7 +480,7 @@ def test_an_output_that_is_not_what_was_written_is_filled_again(
     spoil(place, how)
     told = []
     done = impute(unfinished, model, tmp_path / "out", progress=False, tell=told.append)
-    assert told[1:] == [f"{place} is not what was written there: the file is filled again"]
+    assert told[1:] == [f"{place} has changed since it was written: filling the file again"]
     assert done.rows == sum(ROWS)
     assert contents(tmp_path / "out") == undisturbed
 
@@ -510,7 +513,7 @@ def test_a_disk_that_keeps_nothing_is_not_tried_for_ever(data, model, tmp_path, 
         write({place: own[:-50] for place, own in files.items()})
 
     monkeypatch.setattr(worker, "write_all", cut)
-    with pytest.raises(WriteError, match="it was something else, twice"):
+    with pytest.raises(WriteError, match="twice, they were different"):
         filled(data[:1], model, tmp_path / "out")
 
 
@@ -536,6 +539,6 @@ def test_what_is_read_is_not_written_over(link, data, model, tmp_path):
     if link:
         out = tmp_path / "out"
         out.symlink_to("in")
-    with pytest.raises(FileExistsError, match="is one of the files that are read"):
+    with pytest.raises(FileExistsError, match="is one of the input files"):
         filled(own, model, out, overwrite=True)
     assert contents(tmp_path / "in") == contents(data[0].parent)

@@ -53,7 +53,7 @@ def test_an_old_output_in_the_place_of_a_damaged_file(own, model, tmp_path):
     out = tmp_path / "out"
     filled(own, model, out)
     own[1].write_bytes(b"PAR1 and no more")
-    old = f"{out / '1.parquet'} is from an earlier run: this job did not write it"
+    old = f"{out / '1.parquet'} is from an earlier run; this job did not write it"
     assert told_by(own, model, out, seed=5, overwrite=True) == [old]
     assert told_by([own[0], own[2]], model, out, seed=5)[1:] == [
         "Left out of that job: '1.parquet'.",

@@ -246,12 +246,12 @@ class TestActor:
     def test_a_machine_that_does_not_see_the_files_says_so(self, missing, model, tmp_path):
         given = {"model": model, "kept": tmp_path} | {missing: tmp_path / "elsewhere"}
         (told,) = Actor(order(**given))({"task": []})["line"]
-        assert "expected every machine to see it" in told
+        assert "not visible on a worker machine" in told
 
     def test_a_machine_that_does_not_see_a_file_leaves_it_to_others(self, model, tmp_path):
         task = Task(0, str(tmp_path / "unseen.parquet"), [(0, 0, 9)], (1, 1))
         (told,) = Actor(order(model, tmp_path))({"task": [json.dumps(task)]})["line"]
-        assert "expected every machine to see it" in json.loads(told)["stopped"]
+        assert "not visible on a worker machine" in json.loads(told)["stopped"]
         assert not list(tmp_path.iterdir())
 
     def test_a_task_that_workers_die_of_is_given_up(self, data, model, tmp_path):
@@ -262,7 +262,7 @@ class TestActor:
             (told,) = actor({"task": [task]})["line"]
             assert ("stopped" in json.loads(told)) == (died == MOST_DEATHS)
             assert mark.exists() == (died == MOST_DEATHS)
-        assert f"rows 0 to {ROWS[2]}: expected a worker to fill them; {MOST_DEATHS} died" in told
+        assert f"rows 0 to {ROWS[2]}: {MOST_DEATHS} workers crashed on these rows" in told
 
     def test_a_file_that_one_has_refused_is_left_by_the_others(self, data, model, tmp_path):
         bad = Task(0, str(data[2]), [(0, 0, ROWS[2] + 1)], stamp_of(data[2]))

@@ -94,7 +94,7 @@ DAMAGE = {
     ),
     "a bit of the weights": (
         lambda p: flip(p, "weights.safetensors"),
-        r"weights\.safetensors is not what was hashed in config\.json, weights\.sha256",
+        r"weights\.safetensors does not match its hash in config\.json, weights\.sha256",
     ),
     "weights of other shapes": (
         lambda p: reweigh(p, lambda t: t.update({"flow.shift": torch.zeros(2, 2)})),
@@ -125,7 +125,7 @@ DAMAGE = {
     "a bit of the description": (lambda p: flip(p, "config.json"), "config.json"),
     "a number changed": (
         lambda p: with_text((p / "config.json").read_text().replace("16", "17"))(p),
-        r"config\.json, sha256: the rest of the file is not what was hashed",
+        r"config\.json, sha256: the rest of the file does not match its hash",
     ),
     "description missing": (
         lambda p: (p / "config.json").unlink(),
@@ -232,7 +232,9 @@ def test_a_pipe_is_not_waited_for(saved):
 def test_nor_is_one_in_the_place_of_a_model(name, tmp_path):
     os.mkfifo(tmp_path / name)
     for loader in (load, FlowImputer.load):
-        with pytest.raises(FileError, match="expected a directory or a file; this is a pipe"):
+        with pytest.raises(
+            FileError, match="expected a directory or a regular file; this is a pipe"
+        ):
             loader(tmp_path / name)
     with pytest.raises(FileExistsError, match="is not a saved flow"):
         save(Linear(2), tmp_path / name, overwrite=True)
@@ -309,7 +311,7 @@ class TestArchive:
 
     def test_many_entries(self, path):
         entries = [(f"{n}", b"") for n in range(2000)]
-        self.refused(self.packed(path, entries), "announces many more")
+        self.refused(self.packed(path, entries), "lists many more")
 
     def test_a_bit_of_the_contents(self, path, contents):
         content = bytearray(self.packed(path, contents.items()).read_bytes())
@@ -321,11 +323,11 @@ class TestArchive:
     def test_cut_short(self, path, contents, share):
         content = self.packed(path, contents.items()).read_bytes()
         path.write_bytes(content[: int(share * len(content))])
-        self.refused(path, "no zip archive, or was cut short")
+        self.refused(path, "not a zip archive, or was truncated")
 
     def test_hashes_count_here_too(self, path, contents):
         other = contents | {"weights.safetensors": contents["weights.safetensors"][:-4] + b"abcd"}
-        self.refused(self.packed(path, other.items()), "is not what was hashed")
+        self.refused(self.packed(path, other.items()), "does not match its hash")
 
     def test_a_large_description(self, path, contents):
         other = contents | {"config.json": b" " * (2**24 + 1)}

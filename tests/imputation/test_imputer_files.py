@@ -99,7 +99,7 @@ WRONG = {
     "fewer levels": (("columns", 4, "levels"), ["a", "b"], r"column\.4\.order: expected"),
     "levels of numbers": (("columns", 0, "levels"), ["a"], r"a column of numbers has none"),
     "same name": (("columns", 0, "name"), "count", "two have the same name"),
-    "no columns": (("columns",), [], "expected one at least"),
+    "no columns": (("columns",), [], "expected at least one"),
     "another flow": (("flow", "name"), "nice", r"flow\.name: expected one of tabular"),
     "wider": (("flow", "config", "width"), 10**9, r"flow of \d+ numbers, and weights"),
     "more members": (("flow", "config", "members"), 10**9, r"flow of \d+ numbers, and weights"),
@@ -197,7 +197,9 @@ def test_every_effort_that_has_a_name_loads_with_room():
 def test_an_effort_that_would_not_load_is_not_saved(saved, tmp_path):
     imputer = copy(saved[0])
     imputer.effort_ = replace(imputer.effort_, states=10**6)
-    with pytest.raises(ValueError, match=r"effort: expected \(members \+ .*: ask for fewer states"):
+    with pytest.raises(
+        ValueError, match=r"effort: expected at most .* for \(members \+ .*: use fewer states"
+    ):
         imputer.save(tmp_path / "m")
     assert not (tmp_path / "m").exists()
 

@@ -159,7 +159,7 @@ def others(config):
 
 
 SPOILT = {
-    "not told of": (without, "'mixture.* belongs to nothing"),
+    "not told of": (without, "unexpected tensor 'mixture.*"),
     "of another size": (smaller, "describes a flow of"),
     "of other members": (others, r"config\.members: expected 3, as effort\.mixtures is"),
 }

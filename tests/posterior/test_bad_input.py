@@ -176,7 +176,7 @@ class TestFlows:
         posterior = plmcmc.condition(Altered(to_latent=nan_at_row_of_7), x)
         with pytest.raises(BrokenFlow, match=r"chains of rows \[2, 4\] start: check") as error:
             posterior.sample(4, chains=3, method=method, random_state=0)
-        assert "give another start" in str(error.value)
+        assert "choose a different start" in str(error.value)
 
     def test_the_name_is_the_row_of_x_in_later_chunks(self):
         x = np.full((200, 3), NAN)

@@ -142,7 +142,7 @@ def test_noise_finer_than_rounding_is_none_and_it_says_so():
     with pytest.warns(UserWarning, match="finer than float32 can tell"):
         posterior = plmcmc.condition(linear().float(), X, noise=1e-8)
     assert posterior.data.noise is None or float(posterior.data.noise.max()) == 0
-    with pytest.warns(UserWarning, match="taken to be exact"):
+    with pytest.warns(UserWarning, match="treated as exact"):
         assert plmcmc.condition(linear(), X, noise=1e-50).data.noise is None
 
 

@@ -44,7 +44,7 @@ def adapt(obj: Any, *, base: Any = None) -> Flow | ContextualFlow:
     """
     if isinstance(obj, type):
         # A class has the methods, too, but nobody to call them on.
-        raise TypeError(f"{obj.__name__} is a class: pass an object made of it")
+        raise TypeError(f"{obj.__name__} is a class: pass an instance of it")
     own = isinstance(obj, Flow | ContextualFlow)
     bridge = None if own else _bridge_of(obj)
     if base is not None and bridge != "freia":

@@ -37,7 +37,7 @@ class MeanImputer:
         from sklearn.exceptions import NotFittedError
 
         if not hasattr(self, "means_"):
-            raise NotFittedError("this MeanImputer has no means yet: call fit first")
+            raise NotFittedError("this MeanImputer is not fitted yet: call fit first")
         values, seen = checked_table(x)
         if values.shape[1] != len(self.means_):
             raise DataError(
@@ -69,9 +69,7 @@ def column_means(values: Table, seen: NDArray[np.bool_]) -> Table:
     """Return the means of what is seen, or raise `DataError` where a column has nothing."""
     empty = np.flatnonzero(~seen.any(axis=0))
     if empty.size:
-        raise DataError(
-            f"column {empty[0]} has no observed value, so nothing is known of it: leave it out"
-        )
+        raise DataError(f"column {empty[0]} has no observed values: leave it out")
     return values.mean(axis=0, where=seen)
 
 

@@ -96,8 +96,8 @@ class MisganImputer:
         size = (values.shape[1], values.shape[2])
         if size[0] % 4 or size[1] % 4:
             raise DataError(
-                f"MisGAN's images have sides that are multiples of 4; got {size[0]} x {size[1]}: "
-                f"pad or crop them"
+                f"MisGAN needs images with sides that are multiples of 4; got {size[0]} x "
+                f"{size[1]}: pad or crop them"
             )
         where, seed = device_for(images, self.device), resumed_seed(checkpoint, self.random_state)
         with seeded(seed):

@@ -183,7 +183,7 @@ class Miwae:
         x, observed = _whitened(values[holed], seen[holed], self.units, self._device)
         source = generator(seed, purpose, device=self._device)
         size = max(1, AT_ONCE // (self.samples * self.network.widest))
-        with progress_bar("Filling by MIWAE", len(holed), show=self.progress) as report:
+        with progress_bar("Filling with MIWAE", len(holed), show=self.progress) as report:
             for start in range(0, len(holed), size):
                 part = slice(start, start + size)
                 noise = self.network.noise(self.samples, len(x[part]), source)

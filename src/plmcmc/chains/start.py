@@ -60,8 +60,7 @@ class NothingSeen(DataError):
     def __init__(self, places: list[int]) -> None:
         self.places = places
         super().__init__(
-            "FromObserved copies what a row has seen, and a row has seen nothing: start from "
-            "Unconditional()"
+            "FromObserved copies observed values, but a row has none: start from Unconditional()"
         )
 
 
@@ -139,7 +138,9 @@ class Given:
             )
         projected = data.project(full)
         if not bool(torch.isfinite(projected).all()):
-            raise DataError("a given start must be finite at the holes; it has NaN or infinity")
+            raise DataError(
+                "a given start must be finite at missing entries; it has NaN or infinity"
+            )
         return projected
 
 

@@ -74,7 +74,7 @@ def _array(path: Path, first: int | None) -> Images:
         # Never pickled objects; mapped, so that a part is cheap.
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as problem:
-        raise DataError(f"{path} is no array of numbers: {problem}") from problem
+        raise DataError(f"{path} is not an array of numbers: {problem}") from problem
     if array.dtype != np.uint8:
         raise DataError(f"{path}: expected integers 0 to 255 (uint8); got {array.dtype}")
     return np.array(array[:first])
@@ -110,20 +110,21 @@ def _pictures(path: Path, first: int | None) -> Images:
                     raise DataError(f"{path}, {name}: {picture.size} is too large to learn from")
                 if picture.mode.startswith(DEEP):
                     raise DataError(
-                        f"{path}, {name}: expected 8 bits a value; got mode {picture.mode}: "
-                        f"convert it first"
+                        f"{path}, {name}: expected 8 bits per value; got mode {picture.mode}: "
+                        "convert it first"
                     )
                 own = np.asarray(picture.convert("L" if picture.mode in ("1", "L") else "RGB"))
         except (UnidentifiedImageError, OSError) as problem:
-            raise DataError(f"{path}, {name} is no picture: {problem}") from problem
+            raise DataError(f"{path}, {name} is not a picture: {problem}") from problem
         size = own.shape if size is None else size
         if own.shape != size:
             raise DataError(
-                f"{path}, {name}: expected a picture of {size}, as those before it; got {own.shape}"
+                f"{path}, {name}: expected a picture of {size}, like those before it; got "
+                f"{own.shape}"
             )
         found.append(own)
     if not found:
-        raise DataError(f"{path}: expected pictures ({', '.join(PICTURES)}), and there is none")
+        raise DataError(f"{path}: expected pictures ({', '.join(PICTURES)}); found none")
     return np.stack(found)
 
 

@@ -170,14 +170,14 @@ def _deviations(noise: Any, seen: NDArray[np.bool_], values: Array) -> Array:
         found = spread[tuple(np.argwhere(wrong)[0])]
         raise DataError(
             f"noise must be a standard deviation, from 0 to {limits.max:.2g}; got {found} at "
-            f"{_place(wrong)}: 0 says that a value is exact"
+            f"{_place(wrong)}: 0 means that a value is exact"
         )
     least = np.maximum(ROUNDINGS * limits.eps * np.abs(values), limits.tiny**0.5)
     fine = seen & (spread > 0) & (spread < least)
     if fine.any():
         warnings.warn(
-            f"noise at {_place(fine)} ({int(fine.sum())} values in all) is finer than "
-            f"{values.dtype} can tell: these values are taken to be exact",
+            f"noise at {_place(fine)} ({int(fine.sum())} values in all) is below the resolution "
+            f"of {values.dtype}: these values are treated as exact",
             UserWarning,
             stacklevel=4,
         )
@@ -204,7 +204,7 @@ def _floating(x: Any) -> Array:
         raise DataError(_ragged(x)) from error
     if values.dtype == object:
         raise DataError(
-            "x must hold numbers; it came as Python objects: turn text into numbers, None into NaN"
+            "x must hold numbers; got Python objects: turn text into numbers, None into NaN"
         )
     if not np.issubdtype(values.dtype, np.floating):
         raise DataError(

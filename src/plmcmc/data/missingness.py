@@ -19,7 +19,11 @@ Shape = tuple[int, int, int]
 Pair = tuple[np.ndarray, np.ndarray]
 
 # What each parameter must satisfy, the same in words, and what to do otherwise.
-_SHARE = (lambda value: 0 <= value <= 1, "in [0, 1]", "give a share, not a count or per cent")
+_SHARE = (
+    lambda value: 0 <= value <= 1,
+    "in [0, 1]",
+    "give a fraction, not a count or a percentage",
+)
 _LENGTH = (lambda value: value >= 1 and value % 1 == 0, "to be a whole number >= 1", "give pixels")
 _RULES = {
     "rate": _SHARE,
@@ -27,7 +31,11 @@ _RULES = {
     "strength": (np.isfinite, "to be finite", "give a number such as 2.0"),
     "block": _LENGTH,
     "size": _LENGTH,
-    "phase": (lambda value: value in (0, 1), "to be 0 or 1", "0 sees the top left block"),
+    "phase": (
+        lambda value: value in (0, 1),
+        "to be 0 or 1",
+        "0 means that the top left block is seen",
+    ),
     "exact": (lambda value: value in (0, 1), "to be True or False", "False is one side for all"),
 }
 

@@ -165,7 +165,7 @@ class Schema:
                 )
             if kind == "categorical":
                 if count is None:
-                    raise DataError(f"column {name!r} is categorical: say how many levels it has")
+                    raise DataError(f"column {name!r} is categorical: give its number of levels")
                 columns.append(Levels.of(name, seen, count))
             else:
                 marginal = Marginal.of(seen, discrete=kind != "continuous")

@@ -70,8 +70,8 @@ class Calibration:
             )
         return (
             f"NOT calibrated: the ranks of {worst} are not uniform (p-value {least:.2g}, {count} "
-            f"statistics looked at). The draws are not from p(x_M | x_O): the sampler is wrong, or "
-            f"its chains are too short; raise thin and warmup, and look again."
+            "statistics tested). The draws do not follow p(x_M | x_O): the sampler is wrong, or "
+            "its chains are too short; increase thin and warmup, and test again."
         )
 
     def plot(self, path: str | Path | None = None) -> Figure:
@@ -167,14 +167,14 @@ def _drawn(flow: Flow, rows: int, source: Generator) -> Tensor:
     lost = ~finite_rows(found)
     if int(lost.sum()) > max(1, MOST_LOST * rows):
         raise DataError(
-            f"the flow overflows in {int(lost.sum())} of {rows} of its own samples: too many to "
-            f"calibrate on the others"
+            f"the flow overflows on {int(lost.sum())} of {rows} of its own samples: too many to "
+            "calibrate on the rest"
         )
     for _ in range(REDRAWN):
         found[lost] = sample(flow, rows, source)[lost]
         lost = ~finite_rows(found)
     if bool(lost.any()):
-        raise DataError("the flow overflows in its own samples again and again")
+        raise DataError("the flow keeps overflowing on its own samples")
     return found
 
 

@@ -107,7 +107,9 @@ def decision_study(
         tuning = Streams.of_rows(seed, "warmup", len(rows), **options)
         kernel, state, _ = chosen.begin(batch, y, None, tuning)
         if not isinstance(kernel, MetropolisKernel):
-            raise TypeError(f"the study follows Metropolis-Hastings, not {type(kernel).__name__}")
+            raise TypeError(
+                f"the study needs a Metropolis-Hastings kernel, not {type(kernel).__name__}"
+            )
         study = _Study(kernel, other or FlatAuxiliary())
         decoded = study.decode(state.position)
         for proposal in range(proposals):
@@ -128,7 +130,7 @@ class _Study:
     def target(self) -> ProjectedLatentTarget:
         target = self.kernel.target
         if not isinstance(target, ProjectedLatentTarget):
-            raise TypeError("only a chain in latent space has an auxiliary to question")
+            raise TypeError("only a chain in latent space has an auxiliary density to study")
         return target
 
     def decode(self, position: Tensor) -> Tensor:

@@ -115,7 +115,7 @@ def impute(
     try:
         with working(part, identity, overwrite=overwrite, tell=tell) as job:
             if files.left_out:
-                tell(f"Left out of that job: {listed(list(files.left_out.values()))}.")
+                tell(f"Not named this time, and left out: {listed(list(files.left_out.values()))}.")
             looked = looked_at(files.paths, places, imputer, order, progress)
             manifest = Manifest(part / MANIFEST, looked.sources, order, overwrite=overwrite)
             manifest.refuse(looked.problems)

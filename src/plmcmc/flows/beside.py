@@ -48,7 +48,7 @@ class Beside(nn.Module):
     def _each(self, x: Tensor, work: Callable[[Any, Tensor], Sequence[Tensor]]) -> list[Tensor]:
         """Return what each flow makes of its own rows, in their order."""
         if len(x) % self.members:
-            raise ValueError(f"{len(x)} rows cannot take turns among {self.members} members")
+            raise ValueError(f"{len(x)} rows cannot be shared equally among {self.members} members")
         parts = x.unflatten(0, (-1, self.members)).split(self.sizes, 1)
         found = [work(flow, own.flatten(0, 1)) for flow, own in zip(self.flows, parts, strict=True)]
         return [self._joined(parts) for parts in zip(*found, strict=True)]

@@ -108,7 +108,7 @@ class GaussianMixture(nn.Module):
     def latent_log_prob(self, z: Tensor) -> Tensor:
         """Return each row's log-density under its member, in float64."""
         if len(z) % self.members:
-            raise ValueError(f"{len(z)} rows cannot take turns among {self.members} members")
+            raise ValueError(f"{len(z)} rows cannot be shared equally among {self.members} members")
         x = z.reshape(-1, self.members, self.features).permute(1, 2, 0)
         return self._heights(slice(None), x).mT.reshape(-1)
 

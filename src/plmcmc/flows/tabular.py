@@ -70,7 +70,7 @@ class TabularFlow(LatentFlow):
         if members < 1:
             raise ValueError(f"members must be at least 1; got {members}")
         if couplings % 2:
-            raise ValueError(f"couplings come in pairs; got {couplings}")
+            raise ValueError(f"couplings must be an even number; got {couplings}")
         self.config |= {"members": members, "couplings": couplings, "depth": depth, "width": width}
         self.members, self.first = members, (features + 1) // 2
         with seeded(random_state):
@@ -136,7 +136,7 @@ class TabularFlow(LatentFlow):
     def _by_member(self, x: Tensor) -> Tensor:
         """Return `(members, columns, rows)`: columns lie together, and halves of them are cheap."""
         if len(x) % self.members:
-            raise ValueError(f"{len(x)} rows cannot take turns among {self.members} members")
+            raise ValueError(f"{len(x)} rows cannot be shared equally among {self.members} members")
         return x.reshape(-1, self.members, self.features).permute(1, 2, 0).contiguous()
 
     def _by_row(self, y: Tensor) -> Tensor:

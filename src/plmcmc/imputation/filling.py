@@ -39,8 +39,8 @@ def filled_frame(table: Any, filled: Mapping[str, Filled]) -> Any:
                 columns[label] = replaced(table[label], holes, found)
             except (TypeError, ValueError, OverflowError, ArithmeticError) as problem:
                 raise DataError(
-                    f"column {str(label)!r} is stored as {dtype_of(table[label])}, which cannot hold "
-                    f"the values to fill in: {problem}"
+                    f"column {str(label)!r} is stored as {dtype_of(table[label])}, which cannot "
+                    f"hold the values to fill in: {problem}"
                 ) from problem
     if not is_pandas(table):
         return table.with_columns(list(columns.values()))

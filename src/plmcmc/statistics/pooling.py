@@ -112,8 +112,8 @@ def _checked(estimates: ArrayLike, variances: ArrayLike) -> tuple[Numbers, Numbe
         )
     if len(values) < 2:
         raise ValueError(
-            f"Rubin's rules need at least 2 completed data sets, got {len(values)}: with one there "
-            f"is no telling what the holes add to the variance; draw more"
+            f"Rubin's rules need at least 2 completed data sets, got {len(values)}: from a single "
+            "one, the variance due to missing values cannot be estimated; make more draws"
         )
     if not (np.isfinite(values).all() and np.isfinite(squares).all()):
         raise ValueError("estimates and variances must be finite")

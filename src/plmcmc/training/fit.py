@@ -134,8 +134,8 @@ def fit_flow(
     if state.best_epoch == 0:
         raise TrainingError(
             f"the {len(judge)} held-out rows never had a finite likelihood: lower learning_rate "
-            f"(now {learning_rate}), check that the flow's preprocessing can take every row of x, "
-            f"or train with held_out=0"
+            f"(now {learning_rate}), check that the flow's preprocessing accepts every row of x, "
+            "or train with held_out=0"
         )
     history = epoch.history[: int(state.epoch)]
     return Fitted(flow, history[:, 0].tolist(), history[:, 1].tolist(), int(state.best_epoch))
@@ -158,15 +158,15 @@ def refuse_less_than_one(**numbers: int) -> None:
 def refuse_noise(noise: float) -> None:
     """Refuse what is no standard deviation."""
     if not 0 <= noise < math.inf:
-        raise TrainingError(f"noise is a standard deviation, 0 or more; got {noise}")
+        raise TrainingError(f"noise must be a standard deviation, 0 or more; got {noise}")
 
 
 def refuse_lower_float64(flow: Flow, precision: str) -> None:
     """Refuse less precision for a flow in float64, where it would change nothing."""
     if precision != "float32" and home(flow).dtype == torch.float64:
         raise TrainingError(
-            f"precision {precision!r} is for flows in float32; this one is in float64: leave it "
-            f"out, or call float() on the flow"
+            f"precision {precision!r} needs a flow in float32; this one is in float64: leave it "
+            "out, or call float() on the flow"
         )
 
 
@@ -194,14 +194,15 @@ def parameters_of(flow: Any) -> list[nn.Parameter]:
 def _split(flow: Any, x: Any, held_out: float, seed: int) -> tuple[Tensor, Tensor]:
     """Return rows to train on and rows to judge by, at random."""
     if not 0 <= held_out < 1:
-        raise TrainingError(f"held_out is a share of the rows, in [0, 1); got {held_out}")
+        raise TrainingError(f"held_out must be a fraction of the rows, in [0, 1); got {held_out}")
     where = home(flow)
     data = Incomplete.of(x, dtype=where.dtype, device=where.device)
     _refuse_other_shapes(flow, data)
     gaps = ~data.observed.flatten(1).all(1)
     if bool(gaps.any()):
         raise DataError(
-            f"x has a hole at row {int(gaps.nonzero()[0])}: fit_flow trains on complete rows"
+            f"x has missing values at row {int(gaps.nonzero()[0])}: fit_flow trains on complete "
+            "rows"
         )
     count = round(held_out * data.rows)
     if count == data.rows or (held_out > 0 and count == 0):
@@ -228,9 +229,9 @@ def _values(flow: Any, x: Tensor) -> int | None:
 
 def _words(info: EpochInfo, values: int | None) -> str:
     if values is None:
-        return f"train {info.train:.2f}, held out {info.held_out:.2f} nats a row"
+        return f"train {info.train:.2f}, held out {info.held_out:.2f} nats per row"
     train, held_out = (bits_per_value(nats, values) for nats in info)
-    return f"train {train:.3f}, held out {held_out:.3f} bits a value"
+    return f"train {train:.3f}, held out {held_out:.3f} bits per value"
 
 
 def bits_per_value(nats: float, values: int) -> float:

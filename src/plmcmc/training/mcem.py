@@ -99,7 +99,7 @@ class MonteCarloEM:
         schedule, seed = self.schedule, resumed_seed(checkpoint, random_state)
         inner = adapt(flow)
         if isinstance(inner, ContextualFlow):
-            raise TrainingError("MonteCarloEM takes no contexts: train this flow without")
+            raise TrainingError("MonteCarloEM takes no contexts: train a flow without contexts")
         refuse_lower_float64(inner, schedule.precision)
         values, seen = checked(x, observed)
         where = home(inner)
@@ -178,4 +178,4 @@ def _saved(
 def _words(info: CompletedInfo) -> str:
     # Before the first E-step nothing was proposed, and of whole rows nothing ever is.
     accepted = "" if math.isnan(info.acceptance) else f", {info.acceptance:.0%} accepted"
-    return f"loss {info.loss:.2f} nats a row{accepted}"
+    return f"loss {info.loss:.2f} nats per row{accepted}"

@@ -81,12 +81,12 @@ class EMSchedule:
         refuse_noise(self.noise)
         if not 0 <= self.falling <= 1:
             raise TrainingError(
-                f"falling must be a share of the epochs, between 0 and 1; got {self.falling}"
+                f"falling must be a fraction of the epochs, between 0 and 1; got {self.falling}"
             )
         if self.momentum != 0 and self.optimizer != "rmsprop":
-            raise TrainingError(f"momentum is RMSprop's; {self.optimizer} takes none")
+            raise TrainingError(f"momentum is only for RMSprop; {self.optimizer} takes none")
         if list(self.later) != sorted(self.later, key=lambda pair: pair[0]):
-            raise TrainingError("later must name its epochs in rising order")
+            raise TrainingError("later must list its epochs in increasing order")
         for method in (self.method, *(later for _, later in self.later)):
             methods.method_of(method)
 

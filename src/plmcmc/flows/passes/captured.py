@@ -114,7 +114,7 @@ class _Replayed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
         if ctx.number != ctx.own.number:
-            raise RuntimeError("a captured pass was run again before its gradient was taken")
+            raise RuntimeError("a captured pass was run again before its gradient was computed")
         return ctx.own.slope(slopes), None
 
 

@@ -61,7 +61,7 @@ class Fused:
             raise error
         self.fast = None
         warnings.warn(
-            f"{self.what} cannot be compiled, and runs as it is ({error!s:.200})",
+            f"could not compile {self.what}; running it uncompiled ({error!s:.200})",
             CompileWarning,
             stacklevel=3,
         )

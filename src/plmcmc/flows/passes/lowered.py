@@ -45,7 +45,7 @@ def lowered(flow: Flow, precision: str) -> Flow:
         raise TypeError("this flow is in a lower precision already: lower the one it was made from")
     if not has_conditioners(flow):
         raise TypeError(
-            f"precision is for flows with conditioners of plmcmc's (NICE, RealNVP); got "
+            "precision needs a flow with plmcmc's own conditioners (NICE, RealNVP); got "
             f"{type(flow).__name__}: leave it out"
         )
     copied = deepcopy(flow)
