@@ -414,8 +414,8 @@ CELLS = [
         numbers("1e200,1"),
         FIT,
         2,
-        "data.csv, line 32, column 'x': expected a number up to 1e+150 (change its units if necessary); "
-        f"got '1e200'. {CORRECT} the column's kind with --types when fitting",
+        "data.csv, line 32, column 'x': expected a number up to 1e+150 (change its units if "
+        f"necessary); got '1e200'. {CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "huge and tiny numbers",
@@ -648,8 +648,8 @@ BINARY = [
         IMPUTE,
         2,
         "data.csv, line 32, column 'y': expected a number, like nearly all values of this column; "
-        f"got '{('six' * 13)[:37]}...{('six' * 13)[-38:]}'. {CORRECT} that the column is "
-        "categorical",
+        f"got '{('six' * 13)[:37]}...{('six' * 13)[-38:]}'. {CORRECT} the column categorical "
+        "with --types",
     ),
     Case(
         "text that was packed twice",

@@ -43,8 +43,8 @@ class TestWorking:
     def test_the_same_job_finds_what_was_kept(self, tmp_path, capsys):
         told = stopped(tmp_path / "out.part", SAME)
         assert told == (
-            f"interrupted. {tmp_path / 'out.part'} keeps 1 filled table: run the same command again to "
-            f"resume. To start over, delete it"
+            f"interrupted. {tmp_path / 'out.part'} keeps 1 filled table: run the same command "
+            f"again to resume. To start over, delete it"
         )
         with working(tmp_path / "out.part", SAME, overwrite=False) as job:
             assert job.filled(0) == TABLE

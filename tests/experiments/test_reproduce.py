@@ -299,4 +299,4 @@ def test_help_says_what_exit_codes_mean_here(capsys):
     for command, parquet in (("reproduce", False), ("impute", True)):
         with pytest.raises(SystemExit):
             main([command, "--help"])
-        assert ("Parquet files, some could not" in capsys.readouterr().out) == parquet
+        assert ("several Parquet files could not" in capsys.readouterr().out) == parquet
