@@ -79,7 +79,7 @@ def test_it_goes_on_after_an_interrupt_to_the_same_flow(data, monkeypatch, capsy
 
     monkeypatch.setattr(fit.Epoch, "step", stopped)
     assert run(data, *options, "--overwrite") == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "run the same command again to resume" in capsys.readouterr().err
     monkeypatch.setattr(fit.Epoch, "step", original)
     assert run(data, *options, "--overwrite") == 0
     assert "Resuming from" in capsys.readouterr().out

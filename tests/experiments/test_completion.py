@@ -280,7 +280,7 @@ class TestCommand:
         told = command("cifar", replace(place, data=data))
         assert f"plmcmc fit-flow '{data}/cifar10/train.npy' --steps 8" in told
         assert f"-o {place.shared}/cifar\n" in told
-        assert "without a GPU this takes very long" in told
+        assert "very long without a GPU" in told
         assert "train.npy is not there, either" in told
         assert not {"bfloat16", "--device", "cuda", "DATA"} & {*told.split()}
 
@@ -305,7 +305,7 @@ class TestCommand:
     def test_without_data(self, place):
         told = command("cifar", place)
         assert "fit-flow DATA/cifar10/train.npy" in told
-        assert "DATA is the directory of data" in told
+        assert "DATA stands for the directory" in told
 
 
 class TestAhead:
@@ -351,7 +351,7 @@ def test_each_says_only_how_it_reads_the_paper_itself(scale):
         assert word not in faces
     # Nobody trained a flow of patches by that command.
     for own in (cifar, faces):
-        assert ("trained here by `plmcmc fit-flow`" in own) == (scale != "smoke")
+        assert ("trained with `plmcmc fit-flow`" in own) == (scale != "smoke")
         assert ("patches of 4 x 4 pixels" in own) == (scale == "smoke")
 
 

@@ -181,7 +181,7 @@ def test_a_source_that_changed_is_refused_once_there_are_numbers_of_it(tmp_path)
     kept(place).check_source(source, "own")
     assert list(kept(place)) == ["first"]
     source.write_text("3")
-    with pytest.raises(LedgerError, match=r"x.csv is not what the parts .* made of \(data: "):
+    with pytest.raises(LedgerError, match=r"x.csv differs from the data .* made from \(data: "):
         kept(place).check_source(source, "own")
 
 
@@ -197,7 +197,9 @@ def test_sources_of_one_name_in_two_folders(tmp_path):
     again = Place(tmp_path / "out", tmp_path / "shared", tmp_path, note=kept(tmp_path).check_source)
     assert (again.find("a/x.csv"), again.find("b/x.csv")) == (first, second)
     second.write_text("other")
-    with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
+    with pytest.raises(
+        LedgerError, match="differs from the data that the finished parts were made from"
+    ):
         Place(tmp_path, tmp_path, tmp_path, note=kept(tmp_path).check_source).find("b/x.csv")
 
 
@@ -213,7 +215,9 @@ def test_what_was_made_of_one_source_is_not_gone_on_with_by_another(tmp_path):
         own.check_source(source, "own")
         own.add(f"part {epochs}", Found({"NMSE": 0.5}))
     assert list(ledger(1)) == ["part 1"]
-    with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
+    with pytest.raises(
+        LedgerError, match="differs from the data that the finished parts were made from"
+    ):
         ledger(1).check_source(source, "own")
     ledger(2).check_source(source, "own")
 
@@ -230,7 +234,9 @@ def test_sources_in_lines_of_their_own_are_those_of_parts_that_name_none(tmp_pat
     path.write_text("".join(json.dumps(own) + "\n" for own in old))
     kept(place).check_source(source, "own")
     source.write_text("two")
-    with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
+    with pytest.raises(
+        LedgerError, match="differs from the data that the finished parts were made from"
+    ):
         kept(place).check_source(source, "own")
 
 

@@ -33,7 +33,7 @@ def test_numbers_below_a_header(tmp_path, start):
         (b"a;b\n1;2\n", "own.csv, line 2, column 1: expected a number; got '1;2'"),
         (b"", "own.csv: expected a header, then rows .*; it has no rows"),
         (b"a,b\n", "it has no rows"),
-        (b"a,b\n1,\xff\n", "own.csv: expected a header, .*; it is no text"),
+        (b"a,b\n1,\xff\n", "own.csv: expected a header, .*; it cannot be read"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, content, words):

@@ -61,8 +61,8 @@ def load_glow(path: str | Path) -> Preprocessed:
         path: their `.pt`, `.pth` or `.pkg` file.
 
     Returns:
-        A flow of images `(height, width, channels)` of integers 0 to 255, as its project
-        prepared them (chaiyujin's are BGR where they were read so); `.flow` is the bare `Glow`.
+        A flow of images `(height, width, channels)` of integers 0 to 255, prepared as in that
+        project (for chaiyujin's in BGR order if images were read so); `.flow` is the bare `Glow`.
     """
     path = Path(path)
     _refuse_compressed(path)

@@ -24,7 +24,7 @@ from plmcmc.storage.strict_json import Fields, parsed
 
 
 class CheckpointError(FileError):
-    """A checkpoint is damaged, or belongs to another run."""
+    """A checkpoint is damaged, or belongs to a different run."""
 
 
 @runtime_checkable

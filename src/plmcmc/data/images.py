@@ -32,8 +32,8 @@ def load_images(path: str | Path, *, first: int | None = None) -> Images:
     Args:
         path: a `.npy` file `(rows, height, width)`, with channels last or without any; an IDX file
             such as MNIST's, compressed or not; a directory or `.zip` of pictures of one size, which
-            are taken in the order of their names.
-        first: how many to take, from the beginning.
+            are read in the order of their names.
+        first: read only the first so many images.
 
     Raises:
         DataError: naming the file, and what is wrong with it.
@@ -58,7 +58,7 @@ def load_images(path: str | Path, *, first: int | None = None) -> Images:
 
 
 def load_labels(path: str | Path) -> NDArray[np.int64]:
-    """Return what images show, `(rows,)`, from an IDX file such as MNIST's.
+    """Return labels `(rows,)` from an IDX file such as MNIST's.
 
     Raises:
         DataError: naming the file, and what is wrong with it.

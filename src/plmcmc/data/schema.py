@@ -152,7 +152,7 @@ class Schema:
             levels: how many levels a categorical column has; None for others.
 
         Raises:
-            DataError: naming a column of which nothing is known.
+            DataError: if a column has no observed values.
         """
         columns = []
         for values, name, kind, count in zip(table.T, names, kinds, levels, strict=True):

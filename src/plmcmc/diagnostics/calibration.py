@@ -38,14 +38,14 @@ LEVEL = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Ranks of what was true among what was drawn.
+    """Ranks of the true values among the draws.
 
     Attributes:
         ranks: by statistic, integers from 0 to `draws`: `"log p"` and `"projection 1"` and so on,
             one per row, and `"entries"`, one per missing entry.
         rows: the row of each rank of `"entries"`.
-        draws: how many draws each truth was ranked among.
-        p_values: by statistic, of the hypothesis that ranks are uniform.
+        draws: how many draws each true value was ranked among.
+        p_values: p-value by statistic, of the hypothesis that ranks are uniform.
     """
 
     ranks: Mapping[str, NDArray[np.int64]]
@@ -55,7 +55,7 @@ class Calibration:
 
     @property
     def passed(self) -> bool:
-        """Whether no statistic convicts the sampler."""
+        """Whether no statistic rejects the sampler."""
         return min(self.p_values.values()) * len(self.p_values) >= LEVEL
 
     @property
@@ -109,17 +109,17 @@ def calibrate(
     warmup: int | None = None,
     progress: bool | None = None,
 ) -> Calibration:
-    """Return whether a sampler draws from a flow's own conditionals.
+    """Test whether a sampler draws from a flow's own conditional distributions.
 
     Args:
         flow: as for `plmcmc.condition`, without contexts.
-        missing: how to hide, such as `plmcmc.data.Independent(0.5)`.
-        rows: rows to draw from the flow.
-        draws: draws to rank each truth among, from seven chains a row.
-        method: the sampler to judge.
+        missing: the mechanism that hides entries, such as `plmcmc.data.Independent(0.5)`.
+        rows: number of rows to draw from the flow.
+        draws: number of draws to rank each true value among, from seven chains per row.
+        method: the sampler to test.
         random_state: a seed.
-        thin: steps between two draws of a chain; dependent draws give uneven ranks.
-        warmup: steps to tune and to forget the start; None leaves it to the method.
+        thin: steps between two draws of a chain; dependent draws give non-uniform ranks.
+        warmup: steps to tune and to forget the start; by default the method decides.
         progress: show a bar; by default on a terminal only.
 
     Example:

@@ -34,7 +34,7 @@ SEEN = (1.1, 0.7)
 
 
 class Finding(NamedTuple):
-    """What one comparison found.
+    """The result of one comparison.
 
     Attributes:
         name: of the comparison.
@@ -50,7 +50,7 @@ class Finding(NamedTuple):
 
 
 def self_test(device: str | torch.device = "cpu", seed: int = 0) -> list[Finding]:
-    """Return what three comparisons found; under a minute on one core.
+    """Return the results of three comparisons; takes under a minute on one core.
 
     Args:
         device: where to draw.

@@ -22,16 +22,16 @@ from plmcmc.tables.kinds import listed
 
 @dataclass(frozen=True)
 class Done:
-    """What was done.
+    """The result of filling files.
 
     Attributes:
-        written: the files.
-        problems: of files that could not be filled, what is wrong, by their path.
-        rows: of all files that are written.
-        kinds: what the columns are that the model fills.
-        missing: how many cells were, by column, those included that were not to be filled.
-        passed: columns that the model does not know, and why they were left as they are.
-        found: how chains converged.
+        written: the files written.
+        problems: what is wrong with files that could not be filled, by path.
+        rows: number of rows of all written files.
+        kinds: kinds of the columns that the model fills.
+        missing: number of missing cells by column, including columns that are not filled.
+        passed: columns that were left unchanged, and why.
+        found: convergence of the chains.
     """
 
     written: list[Path]

@@ -10,12 +10,13 @@ from torch import Generator, Tensor, nn
 
 
 class Beside(nn.Module):
-    """An ensemble of flows that have members of their own.
+    """An ensemble of flows that are themselves ensembles.
 
-    Rows of a batch take turns: first come the first flow's members, then the second's, and so on.
+    The rows of a batch are assigned to members in turn: first to those of the first flow, then to
+    those of the second, and so on.
 
     Args:
-        flows: each with `members` and as many `features`.
+        flows: each with `members`, and all with the same number of `features`.
     """
 
     def __init__(self, flows: Sequence[Any]) -> None:

@@ -15,7 +15,7 @@ LARGEST_JACOBIAN = 1024
 
 
 class BrokenFlow(ValueError):
-    """A flow does not keep the promises that exact sampling rests on."""
+    """A flow violates the assumptions that exact sampling relies on."""
 
 
 class Checked(NamedTuple):
@@ -28,16 +28,16 @@ class Checked(NamedTuple):
 def check_flow(
     flow: Flow, x: Tensor, *, tolerance: float | None = None, jacobian: bool = True
 ) -> Checked:
-    """Test a flow's promises on the rows `x` and return what was tested.
+    """Test on the rows `x` that a flow keeps its promises, and return what was tested.
 
     Args:
         flow: any object with the four methods of `plmcmc.flows.Flow`.
         x: `(rows, *event)`, complete rows as the flow was trained on; a few dozen are enough.
-        tolerance: largest relative error to forgive; by default 1e-3 in float32, 1e-6 in float64.
-        jacobian: compare log-dets with autograd's, which takes a pass per column.
+        tolerance: largest relative error to accept; by default 1e-3 in float32, 1e-6 in float64.
+        jacobian: compare log-determinants with autograd's, which takes one pass per column.
 
     Raises:
-        BrokenFlow: saying in words which promises are broken, and at which row.
+        BrokenFlow: naming the promises that are broken, and a row where this happens.
 
     Example:
         >>> from plmcmc.flows import NICE

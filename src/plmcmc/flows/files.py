@@ -70,10 +70,10 @@ MOST_STEPS, MOST_NESTED, MOST_AXES = 64, 8, 8
 
 
 def save(flow: Flow, path: str | Path, *, overwrite: bool = False) -> Path:
-    """Write a flow to a new directory, whole or not at all, and return its path.
+    """Write a flow to a new directory, completely or not at all, and return its path.
 
-    A name that ends in `.zip` makes it one file instead. `overwrite` replaces a saved flow, and
-    nothing else: other files are never deleted.
+    If the name ends in `.zip`, a single file is written instead. `overwrite` only replaces a saved
+    flow: other files are never deleted.
     """
     path = free_place(path, "flow", overwrite=overwrite)
     if not isinstance(flow, nn.Module):
@@ -91,7 +91,7 @@ def load(path: str | Path) -> Flow:
     """Read a flow written by `save`, on the CPU and in eval mode.
 
     Raises:
-        FileError: naming the file and what is wrong with it.
+        FileError: if the file cannot be read, saying what is wrong with it.
     """
     path = Path(path)
     with damage_named(path):

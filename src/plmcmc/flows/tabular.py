@@ -41,16 +41,17 @@ class _Networks(nn.Module):
 class TabularFlow(LatentFlow):
     """Affine couplings with random halves, then `z = W (x - mean)`, normal latents.
 
-    Rows of a batch take turns: the first is the first member's, the second the second's, and so on;
-    their number must be a multiple of the members'.
+    The rows of a batch are assigned to members in turn: the first row to the first member, and so
+    on; the number of rows must be a multiple of the number of members.
 
     Args:
         features: number of columns.
-        members: independent flows that run side by side.
-        couplings: layers of each; every second one moves what the one before kept.
+        members: number of independent flows.
+        couplings: number of coupling layers, even; each second one transforms what the previous one
+            left unchanged.
         depth: hidden layers of each network.
-        width: their width.
-        random_state: seed of halves and weights.
+        width: width of the hidden layers.
+        random_state: seed for the random halves and the weights.
     """
 
     name = "tabular"
@@ -88,7 +89,7 @@ class TabularFlow(LatentFlow):
         self.log_diagonal = nn.Parameter(torch.zeros(members, features))
 
     def start_at(self, mean: Tensor, covariance: Tensor) -> None:
-        """Put the triangular layer where a Gaussian has normal latents.
+        """Set the triangular layer so that this Gaussian has standard normal latents.
 
         Args:
             mean: `(columns,)` for all members, or `(members, columns)`.

@@ -30,15 +30,15 @@ class Draws:
     """Completed rows drawn from p(x_M | x_O).
 
     Attributes:
-        values: `(chains, draws, rows, *event)`; observed entries are the caller's own, bit for bit.
-        observed: bool `(rows, *event)`, True = seen exactly; what was read with an error is drawn.
-        acceptance: `(chains, rows)`, share of steps after the warm-up that moved; NaN for rows
-            with nothing missing, which need no chain.
-        passes: flow passes per chain, warm-up included.
-        warmup_passes: those of them that were spent before the first step that counts.
-        exact: False if the method was a biased one.
-        method: what was run: a name, or a configured method.
-        seed: the seed that repeats it.
+        values: `(chains, draws, rows, *event)`; observed entries are exactly those of the caller.
+        observed: bool `(rows, *event)`, True = observed exactly; values with an error are drawn.
+        acceptance: `(chains, rows)`, share of steps after the warm-up that moved; NaN for complete
+            rows, which need no chain.
+        passes: flow passes per chain, including warm-up.
+        warmup_passes: the part of these spent on the warm-up.
+        exact: False if the method was biased.
+        method: the method used: a name, or a configured method.
+        seed: the seed that reproduces the draws.
     """
 
     values: Array

@@ -19,7 +19,7 @@ _SIGNS = ("not enough memory", "can't allocate memory", "out of memory")
 
 
 class MemoryWarning(UserWarning):
-    """The device ran out of memory, and fewer rows are worked on at once."""
+    """The device ran out of memory; fewer rows are processed at once."""
 
 
 def rows_at_once(numbers: int, like: Tensor, *, repeatable: bool = False) -> int:

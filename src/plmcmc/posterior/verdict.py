@@ -15,7 +15,7 @@ STUCK_STEPS = 20
 
 
 class ConvergenceWarning(UserWarning):
-    """Chains of a row disagree: its draws are not yet from p(x_M | x_O)."""
+    """The chains of a row disagree: its draws do not follow p(x_M | x_O) yet."""
 
 
 class StuckWarning(UserWarning):

@@ -34,7 +34,7 @@ _AGAIN = "Get another copy of it, or save it again"
 
 
 class FileError(ValueError):
-    """A file is not what it should be: another one, of another version, or damaged."""
+    """A file is of the wrong kind or version, or damaged."""
 
 
 def free_place(path: str | Path, kind: str, *, overwrite: bool) -> Path:

@@ -20,11 +20,11 @@ LEAP = 100.0
 
 
 class TrainingError(ValueError):
-    """Training cannot begin, or cannot go on."""
+    """Training cannot start, or cannot continue."""
 
 
 class FaultWarning(UserWarning):
-    """Training went astray, and goes on from where it was good, by smaller steps."""
+    """Training diverged, and continues from the last good state with smaller steps."""
 
 
 class Astray(ArithmeticError):

@@ -31,13 +31,13 @@ REST = 20.0
 
 
 class Fitted(NamedTuple):
-    """What training came to; the flow itself was trained in place.
+    """The result of training; the flow itself is trained in place.
 
     Attributes:
         flow: the flow, at its best epoch.
-        train: minus the loss, noise included, of every epoch: nats per row.
-        held_out: mean log-likelihood of the held-out rows after every epoch, nats per row.
-        best_epoch: the epoch whose weights were kept, from 1.
+        train: minus the loss of every epoch, including noise, in nats per row.
+        held_out: mean log-likelihood of the held-out rows after every epoch, in nats per row.
+        best_epoch: the epoch whose weights were kept, counting from 1.
     """
 
     flow: Any
@@ -66,32 +66,33 @@ def fit_flow(
 ) -> Fitted:
     """Train a flow on complete rows by maximum likelihood, in place.
 
-    An overfit flow is rough, and no sampler mixes on it: noise is added to the rows, and training
-    stops when the likelihood of held-out rows no longer grows; the best epoch's weights are kept.
+    The density of an overfit flow is rough, so that samplers do not mix: to avoid this, noise is
+    added to the rows, and training stops when the likelihood of held-out rows no longer increases;
+    the weights of the best epoch are kept.
 
     Args:
-        flow: a flow with parameters that `plmcmc.adapt` takes; of a `Preprocessed`, the inner one
-            is trained.
+        flow: a flow with parameters that `plmcmc.adapt` accepts; for a `Preprocessed`, the inner
+            flow is trained.
         x: `(rows, *event)`, complete and finite.
-        epochs: passes over the data at most.
+        epochs: maximum number of passes over the data.
         batch_size: rows per step.
-        learning_rate: of AdamW, reached within one epoch, falling to nothing over `epochs` along a
-            cosine.
-        weight_decay: of AdamW.
-        noise: deviation of the noise added to each row, in the flow's own units: behind
+        learning_rate: learning rate of AdamW, reached within one epoch, then decreasing to zero
+            over `epochs` along a cosine.
+        weight_decay: weight decay of AdamW.
+        noise: standard deviation of noise added to each row, in the flow's own units: after
             whitening, one unit is one standard deviation of a column.
-        precision: `"tf32"` or `"bfloat16"` lets networks compute in less, faster on a GPU; weights
-            and held-out likelihoods stay in the flow's own.
-        compiled: let torch compile the steps: faster on a GPU after a quarter of a minute, for
-            long trainings. Takes a C compiler.
-        augment: `augment(rows, generator) -> rows` changes training rows at random before every
-            epoch: mirrored images, say.
-        held_out: share of the rows to stop by; 0 trains for all epochs.
-        patience: epochs without a better held-out likelihood before stopping.
-        random_state: seed of the split, the shuffling and the noise.
+        precision: `"tf32"` or `"bfloat16"` lets networks compute in lower precision, faster on a
+            GPU; weights and held-out likelihoods keep that of the flow.
+        compiled: let torch compile the steps: faster on a GPU for long trainings, after about 15
+            seconds. Needs a C compiler.
+        augment: `augment(rows, generator) -> rows` randomly changes training rows before every
+            epoch, such as by mirroring images.
+        held_out: fraction of rows held out for early stopping; 0 trains for all epochs.
+        patience: epochs without improvement of the held-out likelihood before stopping.
+        random_state: seed for the split, the shuffling and the noise.
         progress: show a bar; by default on a terminal only.
-        checkpoint: file to save to after epochs and to resume from. After every one, unless saving
-            takes more than a twentieth of the time.
+        checkpoint: file to save to after each epoch and to resume from; saved less often if saving
+            would take more than a twentieth of the time.
 
     Example:
         >>> from plmcmc import RealNVP
@@ -235,5 +236,5 @@ def _words(info: EpochInfo, values: int | None) -> str:
 
 
 def bits_per_value(nats: float, values: int) -> float:
-    """Return a row's log-likelihood as bits that each of its values costs (bits per dimension)."""
+    """Return the log-likelihood of a row in bits per value (bits per dimension)."""
     return -nats / (values * math.log(2))

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Captured(Wrapped):
-    """The same flow; weights must not change while it is in use.
+    """The same flow, with its passes captured; weights must not change while it is in use.
 
     Args:
         flow: the flow.
