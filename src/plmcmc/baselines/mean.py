@@ -13,7 +13,7 @@ Table = NDArray[np.float64]
 
 
 class MeanImputer:
-    """Fills every hole with the mean of what its column has.
+    """Fills missing values with the mean of the observed values of their column.
 
     Attributes:
         means_: `(columns,)`, once fitted.

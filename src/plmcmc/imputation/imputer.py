@@ -60,8 +60,8 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows_: number of rows of the table it was fitted to.
         origin_: number of the file that the next table comes from, and of the part it starts with.
             Set it when filling files in parts, to get the same values as for whole files.
-        convergence_: of the chains that ran last: the `share` of missing values that converged, and
-            by row.
+        convergence_: convergence of the chains that ran last: `share` of missing values, and `rows`
+            in which all of them converged.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(60, 1)) + np.zeros((60, 2))

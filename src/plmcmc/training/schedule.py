@@ -17,7 +17,7 @@ from plmcmc.training.optimizers import OPTIMIZERS, optimizer_of
 
 @dataclass(frozen=True)
 class EMSchedule:
-    """When and how chains run, and how a flow is fitted in between; defaults: the paper's for tables.
+    """When and how chains run and the flow is fitted in between; defaults: the paper's for tables.
 
     Args:
         epochs: total number of passes over the completed rows.
