@@ -100,7 +100,7 @@ def test_a_damaged_line_is_named(tmp_path, line, words):
 @pytest.mark.parametrize("line", ["{", '{"part": "x", "numbers": {}}', '{"settings": [1]}'])
 def test_without_settings_nobody_knows_what_numbers_are_of(tmp_path, line):
     (tmp_path / LINES).write_text(f"{line}\n")
-    with pytest.raises(LedgerError, match=r"line 1: .*: without it nobody knows .*: remove"):
+    with pytest.raises(LedgerError, match=r"line 1: .*: without it, the origin .*: remove"):
         kept(tmp_path)
 
 

@@ -236,7 +236,7 @@ def test_how_the_paper_is_read_is_told():
     told = " ".join(experiment_of("mnist", "full").readings)
     for words in (
         "Masks (D.3, E.1): S.O. shows one square of a fixed side",
-        "may overhang",
+        "possibly extending beyond it",
         "4 couplings of 5 hidden layers",
         "bfloat16",
         "with a scale of 1",

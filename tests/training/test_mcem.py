@@ -294,7 +294,7 @@ def test_a_resumed_run_ends_as_one_that_was_not_stopped(optimizer, tmp_path, mon
     assert np.array_equal(resumed.completed, whole.completed)
     for key, value in whole.flow.state_dict().items():
         assert torch.equal(resumed.flow.state_dict()[key], value)
-    with pytest.raises(CheckpointError, match="another run"):
+    with pytest.raises(CheckpointError, match="a different run"):
         trained(file, seed=5)
 
 

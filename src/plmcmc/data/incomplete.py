@@ -209,7 +209,8 @@ def _floating(x: Any) -> Array:
     if not np.issubdtype(values.dtype, np.floating):
         raise DataError(
             f"x must be a floating array; got {values.dtype}. A flow's draws are continuous, and "
-            f"integers cannot mark holes with NaN: pass x.astype(float), and `observed` if needed"
+            "integers cannot mark missing values with NaN: pass x.astype(float), and `observed` "
+            "if needed"
         )
     return values
 

@@ -159,7 +159,7 @@ def _bounded(path: Path, most: int) -> bytes:
     """Return a file of so many bytes at most: larger ones are not read."""
     # Not a pipe or a device, which might never end.
     if not path.is_file():
-        raise ValueError(f"there is no file {path.name}")
+        raise ValueError(f"file {path.name} is missing")
     size = path.stat().st_size
     if size > most:
         raise ValueError(f"{path.name}: expected at most {most} bytes; got {size}")

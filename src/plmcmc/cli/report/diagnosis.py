@@ -96,7 +96,7 @@ def hidden_section(diagnosis: Diagnosis) -> Iterator[Html]:
     if np.isfinite(right):
         words += f" Of hidden categories and flags, {right:.0%} were guessed correctly."
     if not np.isfinite(covered) and not np.isfinite(right):
-        words += " There were too few to tell."
+        words += " There were too few for a result."
     yield element("p", words)
 
 

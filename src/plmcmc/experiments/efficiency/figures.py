@@ -84,9 +84,9 @@ def envelopes(counts: Iterable[int]) -> str:
 
     Example:
         >>> envelopes([10, 10])
-        'Lines are means over 10 replications, envelopes one standard deviation of them.'
+        'Lines are means over 10 replications, envelopes show one standard deviation.'
         >>> envelopes([1])
-        'Lines are of one replication: there is no envelope.'
+        'Lines show a single replication: there is no envelope.'
     """
     least, most = min(own := list(counts)), max(own)
     if most == 1:

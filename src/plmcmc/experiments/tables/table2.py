@@ -111,7 +111,9 @@ class Table2(Experiment):
         numbers = Numbers(found, self.masks)
         text = "Only one mask, so there are no standard errors.\n"
         if self.masks > 1:
-            text = f"Mean over {self.masks} masks with its standard error; [n]: over n so far.\n"
+            text = (
+                f"Mean over {self.masks} masks with its standard error; [n]: only n masks so far.\n"
+            )
         for score, of in NMSE.items():
             text += f"\n## {score}: a mean over {of}\n\n"
             text += table("", sets, _with_the_paper_s(numbers, sets, score)) + "\n"
