@@ -154,7 +154,10 @@ BROKEN = {
     "plain number": (PlainNumber, r"to_data's log-det has shape \(\) where \(16,\) is expected"),
     "term per column": (TermPerColumn, r"latent_log_prob has shape \(16, 4\) where \(16,\)"),
     "other shape": (OtherShape, r"to_data returns shape \(16, 3\) for x of shape \(16, 4\)"),
-    "too few latents": (TooFewLatents, r"latent_sample gives \(16, 3\), to_latent \(16, 4\)"),
+    "too few latents": (
+        TooFewLatents,
+        r"latent_sample returns shape \(16, 3\), to_latent \(16, 4\)",
+    ),
     "noise": (
         Noisy,
         r"the same answer twice.*does the flow add noise, or is a module in train mode",

@@ -159,7 +159,7 @@ class TestFit:
         argv = ("fit", path, "--effort", "fast")
         assert run(*argv, "-o", tmp_path / "model", "--rows", 40, "--seed", 5) == 0
         told = capsys.readouterr().out
-        assert "Learning from 40 of 300 rows, at random (seed 5): --rows." in told
+        assert "Learning from 40 of 300 rows, chosen at random (seed 5): as set by --rows." in told
         assert FlowImputer.load(tmp_path / "model").rows_ == 40
         assert run(*argv, "-o", tmp_path / "all", "--rows", 1000) == 0
         assert FlowImputer.load(tmp_path / "all").rows_ == 300

@@ -133,7 +133,7 @@ class TestText:
         )
         filled(path, tmp_path / "out.csv")
         told = capsys.readouterr().out
-        assert "note (free text; 1 missing), no (nothing in it to learn from; 80 missing)" in told
+        assert "note (free text; 1 missing), no (no values to learn from; 80 missing)" in told
 
     @pytest.mark.parametrize("content", ["x,y\n1.50,2\n2,3\n", "id\n1\n2\n", "x\n1.5\n"])
     def test_nothing_missing(self, content, tmp_path, capsys):
@@ -356,7 +356,7 @@ class TestLittle:
         path = self.write(tmp_path, 20, lambda i: f"{i / 2},{i % 4 or ''},NA\n")
         table = cells(filled(path, tmp_path / "out.csv").decode())
         assert {row[2] for row in table[1:]} == {"NA"}
-        assert "z (nothing in it to learn from; 20 missing)" in capsys.readouterr().out
+        assert "z (no values to learn from; 20 missing)" in capsys.readouterr().out
 
     def test_more_columns_than_rows(self, tmp_path, capsys):
         path, rng = tmp_path / "data.csv", np.random.default_rng(0)
@@ -402,7 +402,7 @@ class TestBadInput:
 
     def test_not_found(self, tmp_path, capsys):
         told = self.refused(capsys, tmp_path, tmp_path / "none.csv")
-        assert "none.csv: expected a file; there is none. Correct the name" in told
+        assert "none.csv: expected a file; it does not exist. Correct the name" in told
 
     def test_suffix(self, data, tmp_path, capsys):
         assert "expected a file named *.csv" in self.refused(capsys, tmp_path, tmp_path / "a.xls")

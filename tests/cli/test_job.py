@@ -101,7 +101,7 @@ class TestWorking:
         kept.write_bytes(kept.read_bytes()[:-1] + b"X")
         with working(tmp_path / "out.part", SAME, overwrite=False) as job:
             assert job.filled(0) is None
-            assert "table-0 is damaged: the table is filled again" in capsys.readouterr().out
+            assert "table-0 is damaged: filling the table again" in capsys.readouterr().out
             job.keep(0, TABLE)
             assert job.filled(0) == TABLE
 
@@ -195,7 +195,7 @@ class TestImpute:
             patch.setattr(FlowImputer, "transform", interrupt)
             assert run(*argv) == 130
         told = capsys.readouterr().err
-        assert f"{tmp_path / 'out.csv.part'} keeps what was learned so far" in told
+        assert f"{tmp_path / 'out.csv.part'} keeps the fitting progress" in told
         assert not (tmp_path / "out.csv").exists()
         done = count_steps(monkeypatch)
         assert run(*argv) == 0
@@ -241,7 +241,7 @@ class TestImpute:
         with monkeypatch.context() as patch:
             patch.setattr(command, "filled", second_interrupted)
             assert run(*argv) == 130
-        assert "keeps what was learned so far and 1 filled table" in capsys.readouterr().err
+        assert "keeps the fitting progress and 1 filled table" in capsys.readouterr().err
         assert os.listdir(tmp_path / "out") == ["plmcmc.part"]
         monkeypatch.setattr(
             command,
@@ -345,7 +345,7 @@ class TestFit:
         with monkeypatch.context() as patch:
             patch.setattr(FlowImputer, "save", interrupt)
             assert run(*argv) == 130
-        assert "model.part keeps what was learned so far" in capsys.readouterr().err
+        assert "model.part keeps the fitting progress" in capsys.readouterr().err
         done = count_steps(monkeypatch)
         assert run(*argv) == 0
         assert done == []
@@ -402,7 +402,7 @@ class TestFit:
             assert run(*argv) == 2
         told = capsys.readouterr().err
         assert "model could not be written (No space left on device): make room there" in told
-        assert "model.part keeps what was learned so far" in told
+        assert "model.part keeps the fitting progress" in told
         assert sorted(os.listdir(tmp_path)) == ["data.csv", "model.part"]
         done = count_steps(monkeypatch)
         assert run(*argv) == 0

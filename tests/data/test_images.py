@@ -98,12 +98,12 @@ def test_arrays_that_are_no_images(tmp_path):
 def test_pictures_with_more_bits_are_not_cut_off(tmp_path):
     deep = np.random.default_rng(0).integers(0, 2**16, (6, 4), np.uint16)
     Image.fromarray(deep).save(tmp_path / "a.png")
-    with pytest.raises(DataError, match=r"a.png: expected 8 bits a value; got mode I;16"):
+    with pytest.raises(DataError, match=r"a.png: expected 8 bits per value; got mode I;16"):
         load_images(tmp_path)
 
 
 def test_pictures_that_do_not_fit(tmp_path):
-    with pytest.raises(DataError, match="there is none"):
+    with pytest.raises(DataError, match="found none"):
         load_images(tmp_path)
     Image.fromarray(GREY[0]).save(tmp_path / "a.png")
     Image.fromarray(GREY[0].T).save(tmp_path / "b.png")

@@ -45,7 +45,7 @@ def test_a_file_that_is_damaged_for_good_is_left_out(own, model, undisturbed, tm
     assert list(filled(own, model, out).problems) == [own[1]]
     assert (out / "plmcmc.part").exists()
     told = told_by([own[0], own[2]], model, out)
-    assert told[1:] == ["Left out of that job: '1.parquet'."]
+    assert told[1:] == ["Not named this time, and left out: '1.parquet'."]
     assert contents(out) == without(own[1], undisturbed)
 
 
@@ -56,7 +56,7 @@ def test_an_old_output_in_the_place_of_a_damaged_file(own, model, tmp_path):
     old = f"{out / '1.parquet'} is from an earlier run; this job did not write it"
     assert told_by(own, model, out, seed=5, overwrite=True) == [old]
     assert told_by([own[0], own[2]], model, out, seed=5)[1:] == [
-        "Left out of that job: '1.parquet'.",
+        "Not named this time, and left out: '1.parquet'.",
         old,
     ]
 

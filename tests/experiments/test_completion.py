@@ -323,21 +323,24 @@ class TestAhead:
     def test_beside_a_longer_chain(self):
         """Of its states, the first that has had as many passes: none before."""
         (words,) = self.told(([30, 40], [5, 9]), ([10, 20, 35, 45, 90], [0, 1, 2, 4, 100]))
-        assert "default sampler minus that of PL-MCMC (Algorithm 1), after as many passes" in words
+        assert (
+            "default sampler minus that of PL-MCMC (Algorithm 1), after equally many passes"
+            in words
+        )
         assert "(40 and 45): +5 to +5, above on 2 of 2 images" in words
 
     def test_beside_a_shorter_chain(self):
         """Of our states, the last that the other has as many passes for."""
         (words,) = self.told(([30, 40], [5, 9]), ([10, 20, 35], [0, 1, 7]))
-        assert "after as many passes (30 and 35): -2 to -2, above on 0 of 2 images" in words
+        assert "after equally many passes (30 and 35): -2 to -2, higher on 0 of 2 images" in words
 
     def test_beside_one_that_ended_before_ours_began(self):
         (words,) = self.told(([30, 40], [5, 9]), ([10, 24], [0, 1]))
-        assert "where they end, not after as many passes (40 and 24): +8 to +8" in words
+        assert "at their ends, not after equally many passes (40 and 24): +8 to +8" in words
 
     def test_of_as_many(self):
         (words,) = self.told(([30, 40], [5, 9]), ([20, 40], [0, 1]))
-        assert "after as many passes (40 and 40): +8" in words
+        assert "after equally many passes (40 and 40): +8" in words
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "full"])

@@ -57,7 +57,7 @@ def test_a_first_line_that_was_cut_off_is_written_again(tmp_path):
 
 def test_numbers_of_other_settings_are_not_mixed_in(tmp_path):
     kept(tmp_path).add("first", Found({"NMSE": 0.5}))
-    with pytest.raises(LedgerError, match=r"rate: 0.5 there, 0.25 now\): choose another output"):
+    with pytest.raises(LedgerError, match=r"rate: 0.5 then, 0.25 now\): choose a different output"):
         kept(tmp_path, SETTINGS | {"rate": 0.25})
 
 

@@ -116,7 +116,7 @@ def test_only_some_parts(tmp_path, counting):
     assert RUN == ["part 1", "part 2"]
     run(tmp_path, only="PART 0")
     assert RUN[-1] == "part 0"
-    words = "no part of proposal has 'x' in its name; its 3 parts are part 0; part 1; part 2"
+    words = "no part of proposal contains 'x' in its name; its 3 parts are part 0; part 1; part 2"
     with pytest.raises(ValueError, match=words):
         run(tmp_path / "other", only="x")
     counting["settings"] = Counting(count=30)

@@ -168,5 +168,5 @@ def test_a_flow_may_overflow_now_and_then():
     x = torch.full((40, 3), -1.0)
     # The latents that are tried are standard normal: of 40, six are above 1 on average.
     check_flow(Overflowing(1.0).eval(), x)
-    with pytest.raises(BrokenFlow, match=r"to_data is NaN or infinite at \d+ of 40 latents"):
+    with pytest.raises(BrokenFlow, match=r"to_data is NaN or infinite for \d+ of 40 drawn latents"):
         check_flow(Overflowing(-0.9).eval(), x)
