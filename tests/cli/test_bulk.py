@@ -68,7 +68,7 @@ def test_a_damaged_file_is_left_out_without_overwriting(data, model, tmp_path, c
     argv = ("--model", model, "-o", tmp_path / "out")
     assert run("impute", *data, *argv, "--overwrite") == 1
     told = " ".join(capsys.readouterr().out.split())
-    assert "leave them out of DATA and run it again, without --overwrite, to end" in told
+    assert "leave them out of DATA and run it again, without --overwrite, to finish" in told
 
 
 def test_a_damaged_file_alone_is_refused(data, model, tmp_path):

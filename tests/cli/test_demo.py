@@ -97,7 +97,7 @@ class TestFiles:
         assert np.array_equal(seen, ~ran.ours.missing)
         assert np.array_equal(filled[seen], truth[seen])
         assert np.isfinite(filled).all()
-        assert f"All {seen.sum():,} values that were seen" in ran.printed
+        assert f"All {seen.sum():,} observed values are unchanged" in ran.printed
 
     def test_a_seen_value_that_changed_is_noticed(self, ran, tmp_path):
         hiding = demo_table.hidden_half(0)

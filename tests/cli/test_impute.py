@@ -231,7 +231,7 @@ class TestModels:
         (tmp_path / "new.csv").write_text("size,color\n1,\n")
         assert run("impute", tmp_path / "new.csv", "-o", tmp_path / "o.csv", "--model", model) == 2
         told = capsys.readouterr().err
-        assert "missing are 'count', 'colour', 'code', not known 'color'" in told
+        assert "missing: 'count', 'colour', 'code'; unknown: 'color'" in told
         assert not (tmp_path / "o.csv").exists()
 
     def test_a_level_it_has_not_seen(self, data, tmp_path, capsys):
@@ -420,7 +420,7 @@ class TestBadInput:
                 "expected a complete gzip file",
             ),
             ("data.parquet", b"", "expected a Parquet file; it is empty"),
-            ("data.parquet", b"x,y\n1,2\n", "expected a Parquet file"),
+            ("data.parquet", b"x,y\n1,2\n", "expected a complete Parquet file"),
         ],
     )
     def test_bytes(self, name, content, message, tmp_path, capsys):
@@ -452,7 +452,7 @@ class TestBadInput:
         path.write_text("x,y\n" + "".join(f"{i}.5,\n" for i in range(12)))
         types.write_text(json.dumps({"y": "integer"}))
         told = self.refused(capsys, tmp_path, path, "--types", types)
-        assert "data.csv, column 'y': expected values to learn from, as --types says" in told
+        assert "data.csv, column 'y': expected values to learn from, as --types declares" in told
 
     def test_infinity_in_parquet(self, tmp_path, capsys):
         path = tmp_path / "data.parquet"
@@ -475,7 +475,7 @@ class TestBadInput:
         whole = Mean.table
         monkeypatch.setattr(Mean, "table", lambda self: np.nan * whole(self))
         told = self.refused(capsys, tmp_path, data)
-        assert "columns ['size', 'count', 'colour']: no values were found to fill in" in told
+        assert "columns ['size', 'count', 'colour']: found no values to fill in" in told
 
     def test_seed(self, data, tmp_path, capsys):
         assert "must not be negative; got -1" in self.refused(capsys, tmp_path, data, "--seed", -1)

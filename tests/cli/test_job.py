@@ -210,7 +210,7 @@ class TestImpute:
             assert run(*argv) == 130
         capsys.readouterr()
         assert run(*argv, "--seed", 1) == 2
-        assert "(what differs: seed). Finish it with its own command" in capsys.readouterr().err
+        assert "(differences: seed). Finish it with its own command" in capsys.readouterr().err
         assert run(*argv, "--seed", 1, "--overwrite") == 0
         assert run("impute", data, "-o", tmp_path / "b.csv", "--effort", "fast", "--seed", 1) == 0
         assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
@@ -222,7 +222,7 @@ class TestImpute:
             assert run(*argv) == 130
         data.write_text(text(seed=1))
         assert run(*argv) == 2
-        assert "what differs: data" in capsys.readouterr().err
+        assert "differences: data" in capsys.readouterr().err
 
     def test_tables_that_are_done_are_not_filled_again(self, tmp_path, monkeypatch, capsys):
         paths = [tmp_path / f"{name}.csv" for name in "abc"]
@@ -321,7 +321,7 @@ class TestImpute:
         checkpoint = tmp_path / "out.csv.part" / "fit.safetensors"
         checkpoint.write_bytes(b"nothing")
         assert run(*argv) == 2
-        assert "fit.safetensors is not a checkpoint, or a damaged one" in capsys.readouterr().err
+        assert "fit.safetensors is not a checkpoint, or is damaged" in capsys.readouterr().err
         assert checkpoint.exists()
 
     def test_interrupted_while_reading(self, data, tmp_path, monkeypatch, capsys):
@@ -360,7 +360,7 @@ class TestFit:
         assert sorted(os.listdir(tmp_path)) == ["data.csv", "model", "model.part"]
         before = (tmp_path / "model" / "weights.safetensors").read_bytes()
         assert run(*argv, "--seed", 1) == 2
-        assert "what differs: seed" in capsys.readouterr().err
+        assert "differences: seed" in capsys.readouterr().err
         assert (tmp_path / "model" / "weights.safetensors").read_bytes() == before
         done = count_steps(monkeypatch)
         assert run(*argv) == 0
@@ -435,7 +435,9 @@ def test_a_report_may_not_lie_in_what_goes_with_the_job(data, tmp_path, capsys):
     place = tmp_path / "out.csv"
     argv = ("impute", data, "-o", place, "--report", tmp_path / "out.csv.part" / "page.html")
     assert run(*argv) == 2
-    assert "out.csv.part, which is kept while the command works" in capsys.readouterr().err
+    assert (
+        "out.csv.part, which holds the command's progress while it runs" in capsys.readouterr().err
+    )
     assert not place.exists()
 
 

@@ -76,7 +76,7 @@ def test_tables_of_a_job_with_more_draws_are_pointed_out(numbers, tmp_path, caps
     assert run(*ask, "--draws", 3) == 0
     assert "another job" not in capsys.readouterr().err
     assert run(*ask, "--draws", 2, "--overwrite") == 0
-    assert "d-3.csv: of another job with more draws" in capsys.readouterr().err
+    assert "d-3.csv: left over from an earlier run with more draws" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["fit", "fit-flow"])

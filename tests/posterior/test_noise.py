@@ -175,7 +175,7 @@ def test_on_a_curved_flow_draws_follow_the_quadrature():
     [
         (-1.0, r"noise must be a standard deviation, from 0 to .*; got -1.0 at row 0, column 0"),
         (1e300 * 1e10, "got inf at row 0, column 0"),
-        ([0.1, np.nan, 0.1], "got nan at row 0, column 1: 0 says that a value is exact"),
+        ([0.1, np.nan, 0.1], "got nan at row 0, column 1: 0 means that a value is exact"),
         ([0.1, 0.2], r"one for each value of x \(shape \(3, 3\)\); got shape \(2,\)"),
         ("small", r"noise must be one standard deviation, .*; got shape \(\)"),
     ],

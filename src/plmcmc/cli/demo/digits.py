@@ -53,7 +53,7 @@ def complete_digits(output: Path, seed: int, console: Console) -> dict[Path, str
     model = save(fitted.flow, output / "digits-flow", overwrite=True)
     drawn = draws.save(output / "digits-draws.safetensors")
     return {
-        picture: "truth, observed part, five draws of each, their mean",
+        picture: "truth, observed part, five draws each, their mean",
         model: "the flow; load it with plmcmc.load",
         drawn: "all draws; load them with plmcmc.Draws.load",
     }

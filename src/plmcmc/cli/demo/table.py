@@ -142,9 +142,9 @@ def _write(
     return {
         holes: "the table with missing values",
         filled: "the same table, filled",
-        report: "what was missing, what was filled in, and how certain it is",
+        report: "what was missing and filled in, and how certain it is",
         picture: "hidden values next to what was drawn for them",
-        model: "the fitted model; use it with plmcmc impute --model",
+        model: "the fitted model, for plmcmc impute --model",
     }
 
 
