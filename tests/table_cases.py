@@ -630,7 +630,7 @@ BINARY = [
         "x,y\n1,2\n",
         EXCEL,
         2,
-        f"data.xlsx: expected an Excel workbook, and whole; it cannot be read: .... {NO_BOOK}",
+        f"data.xlsx: expected a complete Excel workbook; it cannot be read: .... {NO_BOOK}",
     ),
     Case(
         "kinds nested too deeply",
@@ -675,7 +675,7 @@ BINARY = [
         sheet(["x", "y"], [1, 2])[:-300],
         EXCEL,
         2,
-        f"data.xlsx: expected an Excel workbook, and whole; it cannot be read: .... {NO_BOOK}",
+        f"data.xlsx: expected a complete Excel workbook; it cannot be read: .... {NO_BOOK}",
     ),
     Case(
         "a note in the last cell of a sheet",

@@ -236,11 +236,11 @@ def test_refused_files_alone_do_not_end_the_job_of_others(data, model, tmp_path,
         interrupted_after(1, patch)
         with pytest.raises(KeyboardInterrupt):
             filled([data[2], bad], model, out)
-    with pytest.raises(ValueError, match=r"(?s)mauve.*plmcmc\.part keeps what is done"):
+    with pytest.raises(ValueError, match=r"(?s)mauve.*plmcmc\.part keeps the finished work"):
         filled([bad], model, out)
     assert list(filled([data[2], bad], model, out).problems) == [bad]
     # What is written stays noted, too.
-    with pytest.raises(ValueError, match=r"plmcmc\.part keeps what is done"):
+    with pytest.raises(ValueError, match=r"plmcmc\.part keeps the finished work"):
         filled([bad], model, out)
 
 
@@ -307,7 +307,7 @@ def test_the_manifest_has_a_line_for_every_part(data, model, tmp_path):
     ("options", "words"),
     [
         ({"engine": "spark"}, "one of stream, ray"),
-        ({"workers": 2}, "workers: expected with the engine ray"),
+        ({"workers": 2}, "workers: only used by the engine ray"),
         ({"engine": "ray", "workers": 0}, "workers: expected a whole number, at least 1; got 0"),
         ({"engine": "ray", "workers": 2.5}, "workers: expected a whole number"),
         ({"engine": "ray", "gpus_per_worker": float("nan")}, "0 or more"),
@@ -412,7 +412,7 @@ def test_a_file_that_is_replaced_at_work_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr(worker.Worker, "_done", replaces)
         done = filled(own, model, tmp_path / "out")
-    assert "0.parquet: expected the file to stay as it is" in done.problems[own[0]]
+    assert "0.parquet: expected the file not to change" in done.problems[own[0]]
     assert not (tmp_path / "out" / "0.parquet").exists()
     own[0].write_bytes(data[0].read_bytes())
     assert not filled(own, model, tmp_path / "out").problems

@@ -105,7 +105,10 @@ def test_parts_that_are_done_are_not_lost(own, model, undisturbed, tmp_path, mon
     out = tmp_path / "out"
     stopped(2, own, model, out, monkeypatch)
     told = told_by(own[1:], model, out)
-    assert "keeps filled parts of files that were left out: '0.parquet'. Name them" in told[-1]
+    assert (
+        "still holds finished parts of files not named this time: '0.parquet'. Name them again"
+        in told[-1]
+    )
     assert sorted(os.listdir(out)) == ["1.parquet", "2.parquet", "plmcmc.part"]
     seen, work = [], streaming.Worker.work
     monkeypatch.setattr(
@@ -125,7 +128,7 @@ def test_parts_of_a_file_that_is_refused_no_more_are_not_lost(
         assert list(filled(own, model, out).problems) == [own[0]]
     stopped(0, own, model, out, monkeypatch)
     told = told_by(own[1:], model, out)
-    assert "keeps filled parts of files that were left out: '0.parquet'" in told[-1]
+    assert "still holds finished parts of files not named this time: '0.parquet'" in told[-1]
     filled(own, model, out)
     assert contents(out) == undisturbed
 

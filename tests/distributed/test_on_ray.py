@@ -117,7 +117,9 @@ def test_two_workers_give_the_same_when_one_is_lost(ray, data, model, streamed, 
 
 
 def test_another_cluster_than_this_process_uses_is_refused(ray, data, model, tmp_path):
-    with pytest.raises(RayError, match=r"expected Ray at 127.0.0.1:1; this process uses the one"):
+    with pytest.raises(
+        RayError, match=r"expected Ray at 127.0.0.1:1; this process is already connected"
+    ):
         impute(data, model, tmp_path / "out", engine="ray", address="127.0.0.1:1", progress=False)
     assert not list((tmp_path / "out").glob("*.parquet"))
 
@@ -170,7 +172,9 @@ def test_a_machine_without_gpus(data, model, tmp_path, capsys, monkeypatch):
     argv = ("impute", data[0], "--model", model, "-o", tmp_path / "out", "--engine", "ray")
     assert run(*argv, "--gpus-per-worker", 0.5) == 2
     told = capsys.readouterr().err
-    assert "with 0.5 GPUs each; this machine has 0 GPUs that torch can use. Ask for fewer" in told
+    assert (
+        "with 0.5 GPUs each; this machine has 0 GPUs that torch can use. Use fewer workers" in told
+    )
     assert not (tmp_path / "out").exists()
 
 

@@ -281,7 +281,7 @@ class TestCommand:
         assert f"plmcmc fit-flow '{data}/cifar10/train.npy' --steps 8" in told
         assert f"-o {place.shared}/cifar\n" in told
         assert "very long without a GPU" in told
-        assert "train.npy is not there, either" in told
+        assert "train.npy does not exist either" in told
         assert not {"bfloat16", "--device", "cuda", "DATA"} & {*told.split()}
 
     def test_on_a_gpu(self, place, tmp_path):

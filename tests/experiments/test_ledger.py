@@ -93,7 +93,7 @@ def test_a_damaged_line_is_named(tmp_path, line, words):
     kept(tmp_path)
     path = tmp_path / LINES
     path.write_text(f"{path.read_text()}{line}\n" + json.dumps({"part": "x", "numbers": {}}) + "\n")
-    with pytest.raises(LedgerError, match=words + r".*: remove this line; that part is then run"):
+    with pytest.raises(LedgerError, match=words + r".*: remove this line; its part is then run"):
         kept(tmp_path)
 
 

@@ -220,7 +220,7 @@ def test_every_experiment_has_every_scale(name, scale):
 
 
 def test_there_is_no_such_experiment():
-    with pytest.raises(ValueError, match="there is no experiment 'table9'"):
+    with pytest.raises(ValueError, match="unknown experiment 'table9'"):
         experiment_of("table9", "smoke")
     with pytest.raises(ValueError, match="scale must be one of"):
         experiment_of("table2", "huge")

@@ -32,7 +32,7 @@ def run(path):
 
 def test_a_report_says_what_was_run_and_by_what(tmp_path):
     report = run(tmp_path)
-    assert "## What was run\n\n**This only shows that the machinery runs" in report
+    assert "## What was run\n\n**This only shows that the code runs" in report
     assert "| couplings | 6 | 8 |" in report
     assert "| height |" not in report
     assert report.index("What was run") < report.index("What was found") < report.index("How the")

@@ -269,7 +269,9 @@ class TestRefusals:
     def test_a_hole_names_the_row(self):
         x = normals()
         x[17, 1] = torch.nan
-        with pytest.raises(DataError, match="hole at row 17: fit_flow trains on complete rows"):
+        with pytest.raises(
+            DataError, match="missing values at row 17: fit_flow trains on complete rows"
+        ):
             fit_flow(Linear(2), x)
 
     def test_infinity_names_the_place(self):
