@@ -458,7 +458,8 @@ REFUSED = {
     "normflows, uninitialised": (
         lambda: normflows_with("ActNorm"),
         {},
-        r"flows.0 \(ActNorm\) initialises its weights from the first batch it sees, and has not seen one",
+        r"flows.0 \(ActNorm\) initialises its weights from the first batch it sees, "
+        r"and has not seen one",
     ),
     "FrEIA, uninitialised": (
         lambda: freia_sequence("ActNorm"),

@@ -227,7 +227,7 @@ def test_a_file_that_may_be_accepted_later_keeps_its_parts(data, model, tmp_path
             filled(own, model, out)
     told = []
     impute(own, model, out, progress=False, tell=told.append)
-    assert "keeps 1 filled part." in told[0]
+    assert "holds 1 filled part." in told[0]
 
 
 def test_refused_files_alone_do_not_end_the_job_of_others(data, model, tmp_path, monkeypatch):

@@ -169,7 +169,7 @@ def test_to_overwrite_with_fewer_files_is_to_begin_anew(own, model, tmp_path, mo
 def test_to_overwrite_with_the_same_files_goes_on(own, model, undisturbed, tmp_path, monkeypatch):
     stopped(1, own, model, tmp_path / "out", monkeypatch)
     told = told_by(own, model, tmp_path / "out", overwrite=True)
-    assert "keeps 1 filled part." in told[0]
+    assert "holds 1 filled part." in told[0]
     assert contents(tmp_path / "out") == undisturbed
 
 

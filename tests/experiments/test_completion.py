@@ -327,7 +327,7 @@ class TestAhead:
             "default sampler minus that of PL-MCMC (Algorithm 1), after equally many passes"
             in words
         )
-        assert "(40 and 45): +5 to +5, above on 2 of 2 images" in words
+        assert "(40 and 45): +5 to +5, higher on 2 of 2 images" in words
 
     def test_beside_a_shorter_chain(self):
         """Of our states, the last that the other has as many passes for."""

@@ -135,7 +135,7 @@ def test_one_batch_with_a_nan(name, monkeypatch):
         return step(self, batch * torch.nan if len(seen) == 5 else batch)
 
     monkeypatch.setattr(Ascent, "__call__", damaged)
-    with pytest.warns(FaultWarning, match="the loss is NaN or infinite in epoch 2: going back"):
+    with pytest.warns(FaultWarning, match="the loss is NaN or infinite in epoch 2: restored"):
         flow = TRAININGS[name]()
     assert bool(weights(flow).isfinite().all())
 

@@ -233,7 +233,7 @@ class TestPreprocessed:
         x = normals()
         options = {"epochs": 2, "random_state": 0, "checkpoint": tmp_path / "fit"}
         fit_flow(whitened(x, Linear(2)), x, **options)
-        with pytest.raises(CheckpointError, match=r"another run \(flow: "):
+        with pytest.raises(CheckpointError, match=r"a different run \(flow: "):
             fit_flow(whitened(2 * x, Linear(2)), x, **options)
 
 
