@@ -80,7 +80,7 @@ def test_a_part_of_other_settings_is_not_done(tmp_path):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{", "line 2: no JSON"),
+        ("{", "line 2: not valid JSON"),
         ('{"part": "x"}', "line 2: expected"),
         ('{"part": "x", "numbers": 3}', "line 2: expected"),
         ('{"part": ["x"], "numbers": {}}', "line 2: expected"),
@@ -266,7 +266,9 @@ def test_parts_of_another_directory_are_taken_over(tmp_path):
 def test_parts_of_other_data_are_not_taken_over(tmp_path):
     made_of("one", tmp_path / "a", "first")
     made_of("two", tmp_path / "b", "second")
-    with pytest.raises(LedgerError, match="second was made of another own than other parts there"):
+    with pytest.raises(
+        LedgerError, match="second was made from a different own than other parts there"
+    ):
         kept(tmp_path / "a").take(tmp_path / "b")
     assert list(kept(tmp_path / "a")) == ["first"]
 
@@ -279,7 +281,7 @@ def test_a_directory_is_all_that_is_in_it(tmp_path):
     ledger.check_source(source, "own")
     ledger.add("first", Found({"NMSE": 0.5}))
     (source / "weights").write_text("2")
-    with pytest.raises(LedgerError, match="flow is not what"):
+    with pytest.raises(LedgerError, match="flow differs from the data"):
         kept(place).check_source(source, "own")
 
 
