@@ -111,7 +111,7 @@ def test_stopped_it_goes_on(parts, data, model, undisturbed, tmp_path, monkeypat
         streaming.Worker, "work", lambda self, task: seen.append(task) or work(self, task)
     )
     impute(data, model, tmp_path / "out", progress=False, tell=told.append)
-    assert f"keeps {parts} filled part" in told[0]
+    assert f"holds {parts} filled part" in told[0]
     assert len(seen) == 6 - parts
     assert contents(tmp_path / "out") == undisturbed
 
@@ -138,7 +138,7 @@ def test_a_line_that_was_not_finished_is_done_again(
         ({"na_values": ["9"]}, "na-values"),
         ({"model": "other"}, "model"),
         ({"data": "in another order"}, "data"),
-        ({"data": "changed"}, "0.parquet, of which parts are done"),
+        ({"data": "changed"}, "0.parquet has changed since parts of it were filled"),
     ],
 )
 def test_another_job_is_refused_by_name(change, named, data, model, tmp_path, monkeypatch):
@@ -525,7 +525,7 @@ def test_a_file_without_rows_beside_one_that_is_damaged(data, model, tmp_path):
     own[1].write_bytes(data[1].read_bytes())
     told = []
     done = impute(own, model, tmp_path / "out", progress=False, tell=told.append)
-    assert "keeps 1 written table" in told[0]
+    assert "holds 1 written table" in told[0]
     assert (done.problems, done.rows) == ({}, ROWS[1])
 
 

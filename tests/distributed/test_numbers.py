@@ -152,7 +152,7 @@ def test_a_file_that_was_damaged_since(then, own, data, model, undisturbed, tmp_
 def test_fewer_files_by_another_seed_are_another_job(own, model, tmp_path, monkeypatch):
     stopped(3, own, model, tmp_path / "out", monkeypatch)
     left = [own[0], own[2]]
-    with pytest.raises(FileExistsError, match=r"what differs: data, seed\)"):
+    with pytest.raises(FileExistsError, match=r"differences: data, seed\)"):
         filled(left, model, tmp_path / "out", seed=5)
     filled(left, model, tmp_path / "out", seed=5, overwrite=True)
     filled(left, model, tmp_path / "anew", seed=5)

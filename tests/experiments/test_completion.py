@@ -232,7 +232,7 @@ def glow(side, place):
 
 def test_a_flow_is_looked_for_in_two_places_and_else_the_command_is_told(place, tmp_path):
     place = replace(place, shared=tmp_path / "shared", data=tmp_path)
-    with pytest.raises(DataError, match=r"(?s)flows/cifar; there is none.*plmcmc fit-flow .* -o /"):
+    with pytest.raises(DataError, match=r"(?s)flows/cifar; found none.*plmcmc fit-flow .* -o /"):
         trained_before("cifar", place)
     save(NICE(4, random_state=0), tmp_path / "flows" / "cifar")
     with pytest.raises(DataError, match="flows/cifar: expected a Glow of integers"):
@@ -267,7 +267,7 @@ def test_pictures_that_the_flow_is_not_of_are_refused_in_words(place, tmp_path):
     (tmp_path / "cifar10").mkdir()
     np.save(tmp_path / "cifar10" / "test.npy", np.zeros((3, 16, 16, 3), np.uint8))
     with pytest.raises(
-        DataError, match=r"expected pictures of 32 x 32 x 3.* got 16 x 16 x 3: bring"
+        DataError, match=r"expected pictures of 32 x 32 x 3.* got 16 x 16 x 3: resize"
     ):
         TASKS["cifar"].images(2, 256, place)
 

@@ -211,7 +211,7 @@ class TestByHand:
 @pytest.mark.parametrize("name", [*STUDIES, "decisions"])
 def test_how_the_paper_is_read_is_told(name):
     told = " ".join(experiment_of(name, "full").readings)
-    for words in ("bfloat16", "4 couplings of 5 hidden layers", "with a scale of 1"):
+    for words in ("bfloat16", "4 couplings with 5 hidden layers", "with a scale of 1"):
         assert words in told
     assert ("For constant pixels, the Gibbs proposal" in told) == (name != "decisions")
     # Ours by its one name.

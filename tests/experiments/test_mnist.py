@@ -237,7 +237,7 @@ def test_how_the_paper_is_read_is_told():
     for words in (
         "Masks (D.3, E.1): S.O. shows one square of a fixed side",
         "possibly extending beyond it",
-        "4 couplings of 5 hidden layers",
+        "4 couplings with 5 hidden layers",
         "bfloat16",
         "with a scale of 1",
     ):

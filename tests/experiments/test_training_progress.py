@@ -155,7 +155,7 @@ def test_the_e_step_at_epoch_500_draws_as_later_ones_do():
     told = " ".join(full.readings)
     for words in (
         "at the end of epoch 500 already uses .5",
-        "4 couplings of 5 hidden layers",
+        "4 couplings with 5 hidden layers",
         "possibly extending beyond it",
         "with a scale of 1",
         "bfloat16",

@@ -125,7 +125,7 @@ DAMAGE = {
     "a bit of the description": (lambda p: flip(p, "config.json"), "config.json"),
     "a number changed": (
         lambda p: with_text((p / "config.json").read_text().replace("16", "17"))(p),
-        r"config\.json, sha256: the rest of the file does not match its hash",
+        r"config\.json, sha256: the rest of the file does not match this hash",
     ),
     "description missing": (
         lambda p: (p / "config.json").unlink(),
@@ -182,7 +182,7 @@ DAMAGE = {
     "deep networks": (lambda p: edit(p, flow=of_flow(depth=LARGE)), "layers, and weights"),
     "a deep image": (
         lambda p: edit(p, flow={"name": "glow", "config": {**GLOW, "levels": LARGE, "steps": 0}}),
-        "levels: expected 32 at most",
+        "levels: expected at most 32",
     ),
     "a wide step": (
         lambda p: edit(p, flow=before({"name": "whiten", "config": {"shape": [LARGE, LARGE]}})),

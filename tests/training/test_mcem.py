@@ -287,7 +287,7 @@ def test_a_resumed_run_ends_as_one_that_was_not_stopped(optimizer, tmp_path, mon
     monkeypatch.setattr(m_step, "maximise", maximise)
     assert "resuming" not in capsys.readouterr().err
     resumed = trained(file, seed=None)
-    told = f"Monte Carlo EM: resuming from epoch {SHORT.every + 1} of {SHORT.epochs}\n"
+    told = f"Monte Carlo EM: resuming at epoch {SHORT.every + 1} of {SHORT.epochs}\n"
     assert told == capsys.readouterr().err
     assert resumed.losses == whole.losses
     assert resumed.acceptance == whole.acceptance

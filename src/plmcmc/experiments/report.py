@@ -46,7 +46,7 @@ def reported(
     text += ("\n" if body.startswith("## ") else "\n## Results\n\n") + body
     text += "\n## How we read the paper (at full scale)\n\n"
     text += "".join(f"- {reading}\n" for reading in experiment.readings)
-    return text + f"\n## Provenance of the numbers\n\n{where_from(ledger.made)}"
+    return text + f"\n## Where the numbers come from\n\n{where_from(ledger.made)}"
 
 
 def _settings(experiment: Experiment, full: Experiment) -> str:

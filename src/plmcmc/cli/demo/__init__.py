@@ -35,7 +35,7 @@ def demo(output: str | Path, seed: int) -> None:
     console.print(f"\n[bold]Written to {escape(str(output))}[/]\n")
     console.print(_listed(written))
     console.print(
-        f"{time.perf_counter() - began:.0f} s in all. Now try your own data: plmcmc impute "
+        f"\n{time.perf_counter() - began:.0f} s in all. Now try your own data: plmcmc impute "
         "TABLE.csv -o FILLED.csv"
     )
 

@@ -31,9 +31,8 @@ PAPER = {
     "beyond; 10^-3 and 10^-6 nearly coincide.",
     "sigma_p": "The paper (6.3): larger perturbations converge faster at first, but may have "
     "trouble in concentrated regions.",
-    "The paper (E.3): perturbations alone at several scales, next to its own setting, sigma_p .01 "
-    "and sigma_r 1.": "The paper (E.3): perturbations alone at several scales, and beside them "
-    "its own setting, sigma_p .01 and sigma_r 1.",
+    "sigma_p alone": "The paper (E.3): perturbations alone at several scales, next to its own "
+    "setting, sigma_p .01 and sigma_r 1.",
     "sigma_r": "The paper (E.3): fresh draws at several scales.",
 }
 
