@@ -164,7 +164,7 @@ class Faults:
         command.run.send_signal(signal.SIGKILL)
         command.end()
         code, said = self.command("driver", *on_ray(2)).end()
-        kept = next(line for line in said.splitlines() if line.startswith("Going on"))
+        kept = next(line for line in said.splitlines() if line.startswith("Resuming"))
         return {"exit": code, "same bytes": self.same("driver"), "said": kept.partition("which")[2]}
 
     def corrupt(self) -> dict[str, object]:

@@ -154,15 +154,24 @@ BROKEN = {
     "plain number": (PlainNumber, r"to_data's log-det has shape \(\) where \(16,\) is expected"),
     "term per column": (TermPerColumn, r"latent_log_prob has shape \(16, 4\) where \(16,\)"),
     "other shape": (OtherShape, r"to_data returns shape \(16, 3\) for x of shape \(16, 4\)"),
-    "too few latents": (TooFewLatents, r"latent_sample gives \(16, 3\), to_latent \(16, 4\)"),
-    "noise": (Noisy, r"the same answer twice.*is noise added, or a module in train mode"),
+    "too few latents": (
+        TooFewLatents,
+        r"latent_sample returns shape \(16, 3\), to_latent \(16, 4\)",
+    ),
+    "noise": (
+        Noisy,
+        r"the same answer twice.*does the flow add noise, or is a module in train mode",
+    ),
     "batch norm": (
         lambda: BatchStatistics().train(),
-        r"does not depend on its neighbours.*a batch statistic enter \(call flow.eval\(\)\)",
+        r"depend on its neighbours.*does the flow use batch statistics \(call flow.eval\(\)\)",
     ),
     "not a number": (NotANumber, r"finite numbers: to_latent is NaN or infinite at row 3"),
     "infinite density": (InfiniteDensity, r"latent_log_prob is NaN or infinite at row 7"),
     "generator ignored": (IgnoresGenerator, r"latent_sample ignores its generator"),
-    "global generator": (GlobalGenerator, r"differs for the same generator seed: does it draw"),
+    "global generator": (
+        GlobalGenerator,
+        r"different draws for the same generator seed: does it use",
+    ),
     "methods missing": (Incapable, r"Incapable is not a flow: it has no latent_log_prob, latent_s"),
 }

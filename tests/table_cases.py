@@ -157,9 +157,9 @@ PARQUET = IMPUTE.replace(".csv", ".parquet")
 EXCEL = IMPUTE.replace(".csv", ".xlsx")
 SUFFIXES = "*.csv, *.csv.gz, *.tsv, *.tsv.gz, *.parquet, *.xlsx"
 NO_BOOK = "Save it again as .xlsx, without a password"
-CORRECT = "Correct it, mark it missing with --na-values, or say with --types"
+CORRECT = "Correct it, mark it missing with --na-values, or declare"
 EMPTY = (
-    "data.csv: expected names of columns, and rows of data; the file is empty. Choose another, or "
+    "data.csv: expected column names and rows of data; the file is empty. Choose another file, or "
     "write it again"
 )
 KINDS = "continuous, integer, ordinal, boolean, categorical"
@@ -172,22 +172,22 @@ FILES = [
         "x,y\n",
         IMPUTE,
         2,
-        "data.csv: expected rows of data; there are names of columns only. Add rows, or choose "
-        "another file",
+        "data.csv: expected rows of data; it has column names only. Add rows, or choose another "
+        "file",
     ),
     Case(
         "no file",
         lambda directory: None,
         IMPUTE,
         2,
-        "data.csv: expected a file; there is none. Correct the name",
+        "data.csv: expected a file; it does not exist. Correct the name",
     ),
     Case(
         "a directory",
         lambda directory: (directory / "data.csv").mkdir(),
         FIT,
         2,
-        "data.csv: expected a file; this is a directory. Name files in it, such as "
+        "data.csv: expected a file; this is a directory. Name the files in it, such as "
         "data.csv/*.parquet",
     ),
     Case(
@@ -195,7 +195,7 @@ FILES = [
         numbers(),
         "impute data.csv -o out/out.csv",
         2,
-        "data.csv: expected a file that may be read. Change its permissions",
+        "data.csv: expected a readable file; permission was denied. Change its permissions",
         # As root every file may be read.
         plant=lambda patch: patch.setattr(os, "access", lambda place, mode: mode != os.R_OK),
     ),
@@ -235,23 +235,23 @@ FILES = [
         "x,y,x\n1,2,\n",
         IMPUTE,
         2,
-        "data.csv: expected columns with names of their own; these occur twice: 'x'. Rename them",
+        "data.csv: expected unique column names; these occur more than once: 'x'. Rename them",
     ),
     Case(
         "two columns without a name",
         "x,,\n1,2,\n",
         FIT,
         2,
-        "data.csv: expected columns with names of their own; these occur twice: ''. Rename them",
+        "data.csv: expected unique column names; these occur more than once: ''. Rename them",
     ),
     Case(
         "semicolons",
         "x;y\n1,5;2\n",
         IMPUTE,
         2,
-        "data.csv: expected columns separated by ','; "
-        "the first line is one column, 'x;y', and looks separated by ';'. Write the file with "
-        "',', and numbers with a decimal point",
+        "data.csv: expected columns separated by ','; the first line is a single column, 'x;y', "
+        "and seems to be separated by ';'. Write the file with ',', and numbers with a decimal "
+        "point",
     ),
     Case(
         "one line with semicolons",
@@ -266,8 +266,8 @@ FILES = [
         "sep=,\n" + numbers(),
         IMPUTE,
         2,
-        "data.csv, line 1: expected names of columns; got 'sep=', a note to Excel on what "
-        "separates them. Delete the line",
+        "data.csv, line 1: expected column names; got 'sep=', a line that tells Excel the "
+        "separator. Delete the line",
     ),
     Case(
         "decimal commas",
@@ -275,15 +275,15 @@ FILES = [
         "impute data.tsv -o out.tsv",
         2,
         "data.tsv, line 2, column 'x': expected numbers with a decimal point and no commas; got "
-        "'0,5'. Write them so, or say with --types that the column is categorical",
+        "'0,5'. Rewrite them, or declare the column categorical with --types",
     ),
     Case(
         "another encoding",
         "name,y\nth\xe9,1\n".encode("latin-1"),
         IMPUTE,
         2,
-        "data.csv, line 2: expected UTF-8 text; got the byte 0xe9, as other encodings have. Save "
-        "it as UTF-8",
+        "data.csv, line 2: expected UTF-8 text; got the byte 0xe9, as found in other encodings. "
+        "Save it as UTF-8",
     ),
     Case(
         "UTF-16",
@@ -297,23 +297,23 @@ FILES = [
         numbers().encode("utf-16-le"),
         IMPUTE,
         2,
-        "data.csv, line 1: expected UTF-8 text; got a zero byte, as UTF-16 and files that are no "
-        "text have. Save it as UTF-8",
+        "data.csv, line 1: expected UTF-8 text; got a zero byte, as found in UTF-16 and binary "
+        "files. Save it as UTF-8",
     ),
     Case(
         "gzip by another name",
         gzip.compress(numbers().encode()),
         IMPUTE,
         2,
-        "data.csv: expected UTF-8 text; the file is packed by gzip. Name it *.gz",
+        "data.csv: expected UTF-8 text; the file is compressed with gzip. Name it *.gz",
     ),
     Case(
         "a workbook by another name",
         sheet(["x", "y"], [1, 2]),
         IMPUTE,
         2,
-        "data.csv: expected UTF-8 text; the file is a zip archive, as Excel's are. Name a workbook "
-        "*.xlsx; unpack others",
+        "data.csv: expected UTF-8 text; the file is a zip archive, as Excel workbooks are. Name "
+        "it *.xlsx if it is a workbook; unpack it otherwise",
     ),
     Case(
         "Parquet by another name",
@@ -334,16 +334,16 @@ FILES = [
         numbers(),
         "impute data.csv.gz -o out.csv.gz",
         2,
-        "data.csv.gz: expected a file packed by gzip, and whole: .... Pack it again, or drop .gz "
-        "from its name if it is not packed",
+        "data.csv.gz: expected a complete gzip file: .... Compress it again, or remove .gz from "
+        "its name if it is not compressed",
     ),
     Case(
         "gzip that ends too soon",
         gzip.compress(numbers().encode())[:-20],
         "impute data.csv.gz -o out.csv.gz",
         2,
-        "data.csv.gz: expected a file packed by gzip, and whole: .... Pack it again, or drop .gz "
-        "from its name if it is not packed",
+        "data.csv.gz: expected a complete gzip file: .... Compress it again, or remove .gz from "
+        "its name if it is not compressed",
     ),
     Case(
         "gzip",
@@ -368,8 +368,8 @@ FILES = [
         ],
         "impute data.csv more.parquet -o out",
         2,
-        "data.csv and more.parquet: expected files all of text, all of Parquet or all of Excel. "
-        "Convert one",
+        "data.csv and more.parquet: expected all files to be text, all Parquet or all Excel. "
+        "Convert one of them",
     ),
     Case(
         "two files of other columns",
@@ -379,8 +379,8 @@ FILES = [
         ],
         "fit data.csv more.csv -o model",
         2,
-        "more.csv: expected the columns of data.csv; missing are 'y', not known 'z'. Rename, add "
-        "or remove columns",
+        "more.csv: expected the columns of data.csv; missing: 'y'; unknown: 'z'. Rename, add or "
+        "remove columns",
     ),
 ]
 
@@ -390,8 +390,8 @@ CELLS = [
         numbers("six,1"),
         FIT,
         2,
-        "data.csv, line 32, column 'x': expected a number, as nearly everywhere in this column; "
-        f"got 'six'. {CORRECT} that the column is categorical",
+        "data.csv, line 32, column 'x': expected a number, like nearly all values of this column; "
+        f"got 'six'. {CORRECT} the column categorical with --types",
     ),
     Case(
         "infinity",
@@ -399,7 +399,7 @@ CELLS = [
         IMPUTE,
         2,
         "data.csv, line 32, column 'x': expected a finite number; got '-inf'. "
-        f"{CORRECT} what the column is, when fitting",
+        f"{CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "more than a number can be",
@@ -407,15 +407,15 @@ CELLS = [
         IMPUTE,
         2,
         "data.csv, line 32, column 'x': expected a finite number; got '1e400'. "
-        f"{CORRECT} what the column is, when fitting",
+        f"{CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "a huge number",
         numbers("1e200,1"),
         FIT,
         2,
-        "data.csv, line 32, column 'x': expected a number up to 1e+150, if need be in other units; "
-        f"got '1e200'. {CORRECT} what the column is, when fitting",
+        "data.csv, line 32, column 'x': expected a number up to 1e+150 (change its units if "
+        f"necessary); got '1e200'. {CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "huge and tiny numbers",
@@ -431,8 +431,8 @@ CELLS = [
         numbers(rows=9),
         IMPUTE,
         2,
-        "data.csv: expected at least 10 rows to learn from; got 9. Add rows, or fill these by a "
-        "--model of others",
+        "data.csv: expected at least 10 rows to learn from; got 9. Add rows, or fill them with "
+        "--model, using a model fitted on other data",
     ),
     Case("one row, by a model", text(rows=0) + ",,\n", FILL, 0, came=filled(rows=1)),
     Case(
@@ -455,8 +455,8 @@ CELLS = [
         "x,y\n" + "".join(f"{row},\n" for row in range(12)),
         IMPUTE,
         2,
-        "expected a column to learn from; all would pass through untouched: x (identifier), y "
-        "(nothing in it to learn from; 12 missing). Say with --types what they are",
+        "no column can be learned from; all would pass through untouched: x (identifier), y (no "
+        "values to learn from; 12 missing). Declare column kinds with --types",
     ),
     Case(
         "a constant column",
@@ -521,8 +521,8 @@ CELLS = [
         "x,m,w\n1,,red\n",
         FILL,
         2,
-        "data.csv: expected the columns of the model; missing are 'n', not known 'm'. Rename, add "
-        "or remove columns",
+        "data.csv: expected the columns of the model; missing: 'n'; unknown: 'm'. Rename, add or "
+        "remove columns",
     ),
     Case(
         "a fraction where the model has whole numbers",
@@ -530,7 +530,7 @@ CELLS = [
         FILL,
         2,
         "data.csv, line 2, column 'n': expected an integer; got '2.5'. "
-        f"{CORRECT} what the column is, when fitting",
+        f"{CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "a word where the model has numbers",
@@ -538,7 +538,7 @@ CELLS = [
         FILL,
         2,
         "data.csv, line 2, column 'x': expected a number; got 'low'. "
-        f"{CORRECT} what the column is, when fitting",
+        f"{CORRECT} the column's kind with --types when fitting",
     ),
     Case(
         "more columns than rows",
@@ -547,8 +547,8 @@ CELLS = [
         + (",".join(["1.5"] * 13) + ",\n" + ",".join(["2.5"] * 14) + "\n") * 6,
         IMPUTE,
         0,
-        "plmcmc: warning: there are more columns (14) than rows (12): what is filled in will say "
-        "little more than each column's own values. Add rows, or --exclude columns",
+        "plmcmc: warning: there are more columns (14) than rows (12): filled-in values will "
+        "reflect little more than each column's own distribution. Add rows, or --exclude columns",
         came=filled(rows=12),
     ),
 ]
@@ -559,21 +559,22 @@ BINARY = [
         b"",
         PARQUET,
         2,
-        "data.parquet: expected a Parquet file; it is empty. Choose another, or write it again",
+        "data.parquet: expected a Parquet file; it is empty. Choose another file, or write it "
+        "again",
     ),
     Case(
         "text that is said to be Parquet",
         "x,y\n1,2\n",
         PARQUET,
         2,
-        "data.parquet: expected a Parquet file, and whole; it cannot be read: ... Write it again",
+        "data.parquet: expected a complete Parquet file; it cannot be read: ... Write it again",
     ),
     Case(
         "Parquet that ends too soon",
         parquet(x=[1.5] * 9)[:-9],
         PARQUET,
         2,
-        "data.parquet: expected a Parquet file, and whole; it cannot be read: ... Write it again",
+        "data.parquet: expected a complete Parquet file; it cannot be read: ... Write it again",
     ),
     Case(
         "infinity in Parquet",
@@ -620,8 +621,8 @@ BINARY = [
         sheet(["x"], [1.5]),
         EXCEL,
         2,
-        "data.xlsx: expected openpyxl, which reads Excel files; it is not installed. Run pip "
-        "install 'plmcmc[excel]', or save the table as CSV",
+        "data.xlsx: reading Excel files needs openpyxl, which is not installed. Run pip install "
+        "'plmcmc[excel]', or save the table as CSV",
         plant=lambda patch: patch.setitem(sys.modules, "openpyxl", None),
     ),
     Case(
@@ -629,7 +630,7 @@ BINARY = [
         "x,y\n1,2\n",
         EXCEL,
         2,
-        f"data.xlsx: expected an Excel workbook, and whole; it cannot be read: .... {NO_BOOK}",
+        f"data.xlsx: expected a complete Excel workbook; it cannot be read: .... {NO_BOOK}",
     ),
     Case(
         "kinds nested too deeply",
@@ -647,9 +648,9 @@ BINARY = [
         numbers(f"1,{'six' * 333_333}"),
         IMPUTE,
         2,
-        "data.csv, line 32, column 'y': expected a number, as nearly everywhere in this column; "
-        f"got '{('six' * 13)[:37]}...{('six' * 13)[-38:]}'. {CORRECT} that the column is "
-        "categorical",
+        "data.csv, line 32, column 'y': expected a number, like nearly all values of this column; "
+        f"got '{('six' * 13)[:37]}...{('six' * 13)[-38:]}'. {CORRECT} the column categorical "
+        "with --types",
     ),
     Case(
         "text that was packed twice",
@@ -658,37 +659,38 @@ BINARY = [
         ),
         "impute data.csv.gz -o out.csv",
         2,
-        "data.csv.gz: expected UTF-8 text; the file is packed by gzip twice. Unpack it once",
+        "data.csv.gz: expected UTF-8 text; the file is compressed with gzip twice. Decompress it "
+        "once",
     ),
     Case(
         "a pipe",
         lambda directory: os.mkfifo(directory / "data.csv"),
         IMPUTE,
         2,
-        "data.csv: expected a file that can be read again; this is a pipe or a device. Save what "
-        "comes from it to a file",
+        "data.csv: expected a regular file; this is a pipe or a device. Save its contents to a "
+        "file first",
     ),
     Case(
         "a workbook that was cut",
         sheet(["x", "y"], [1, 2])[:-300],
         EXCEL,
         2,
-        f"data.xlsx: expected an Excel workbook, and whole; it cannot be read: .... {NO_BOOK}",
+        f"data.xlsx: expected a complete Excel workbook; it cannot be read: .... {NO_BOOK}",
     ),
     Case(
         "a note in the last cell of a sheet",
         changed_sheet([["x", "y"], [1, 2]], lambda own: own.cell(2**20, 2**14, "mind this")),
         EXCEL,
         2,
-        "data.xlsx, cell XFD1048576: expected nothing in a column without a name; got 'mind this'. "
-        "Name the column, or move it to another sheet",
+        "data.xlsx, cell XFD1048576: expected no value in a column without a name; got 'mind "
+        "this'. Name the column, or move the value to another sheet",
     ),
     Case(
         "an empty sheet",
         sheet(),
         EXCEL,
         2,
-        "data.xlsx: expected names of columns, and rows of data; the first sheet is empty. Put the "
+        "data.xlsx: expected column names and rows of data; the first sheet is empty. Put the "
         "table on the first sheet",
     ),
     Case(
@@ -696,16 +698,16 @@ BINARY = [
         sheet(["Survey", None, "2024"], ["x", "y", "z"], [1, 2, 3]),
         EXCEL,
         2,
-        "data.xlsx, cell B1: expected the name of a column, as beside it; it is empty. Name the "
-        "column, or delete what stands above the table",
+        "data.xlsx, cell B1: expected a column name, as in the cells next to it; it is empty. "
+        "Name the column, or delete anything above the table",
     ),
     Case(
         "a note beside the table",
         sheet(["x", "y"], [1, 2], [1, 2, None, "mind this"]),
         EXCEL,
         2,
-        "data.xlsx, cell D3: expected nothing in a column without a name; got 'mind this'. Name "
-        "the column, or move it to another sheet",
+        "data.xlsx, cell D3: expected no value in a column without a name; got 'mind this'. Name "
+        "the column, or move the value to another sheet",
     ),
     Case(
         "an error in a cell",
@@ -720,23 +722,23 @@ BINARY = [
         sheet(["x", "y"], [1, 2], [1, "=A2+B2"]),
         EXCEL,
         2,
-        "data.xlsx, cell B3, column 'y': expected a value; got a formula without one. Let Excel "
-        "calculate and save it, or replace it by a value",
+        "data.xlsx, cell B3, column 'y': expected a value; got a formula without a stored value. "
+        "Let Excel calculate and save it, or replace it with a value",
     ),
     Case(
         "merged cells",
         changed_sheet([["x", "y"], [1, 2], [None, 3]], lambda own: own.merge_cells("A2:A3")),
         EXCEL,
         2,
-        "data.xlsx, cells A2:A3: expected cells of their own; these are merged. Unmerge them",
+        "data.xlsx, cells A2:A3: expected separate cells; these are merged. Unmerge them",
     ),
     Case(
         "text among a workbook's numbers",
         sheet(["x"], *([row + 0.5] for row in range(30)), ["six"]),
         EXCEL,
         2,
-        "data.xlsx, row 32, column 'x': expected a number, as nearly everywhere in this column; "
-        f"got 'six'. {CORRECT} that the column is categorical",
+        "data.xlsx, row 32, column 'x': expected a number, like nearly all values of this column; "
+        f"got 'six'. {CORRECT} the column categorical with --types",
     ),
     Case(
         "a blank row in a workbook",
@@ -774,16 +776,16 @@ PLACES = [
         numbers(),
         "impute data.csv -o data.csv",
         2,
-        "data.csv is one of the files that are read: expected another place, also with "
-        "--overwrite. Choose another name or directory",
+        "data.csv is one of the input files, which --overwrite does not replace: choose another "
+        "name or directory",
     ),
     Case(
         "an output that is the input, and may be overwritten",
         numbers(),
         "impute data.csv -o data.csv --overwrite",
         2,
-        "data.csv is one of the files that are read: expected another place, also with "
-        "--overwrite. Choose another name or directory",
+        "data.csv is one of the input files, which --overwrite does not replace: choose another "
+        "name or directory",
     ),
     Case(
         "an output that is a directory",
@@ -793,7 +795,7 @@ PLACES = [
         ],
         IMPUTE,
         2,
-        "out.csv is a directory: expected a file for the one table. Name one",
+        "out.csv is a directory: expected a file, as there is only one table. Give a file name",
     ),
     Case(
         "an output below a file",
@@ -807,7 +809,7 @@ PLACES = [
         numbers(),
         FIT,
         2,
-        ". cannot be written to: choose another directory",
+        ". is not writable: choose another directory",
         plant=lambda patch: patch.setattr(os, "access", lambda *_: False),
     ),
     Case(
@@ -815,7 +817,7 @@ PLACES = [
         numbers(),
         "impute data.csv -o out.parquet",
         2,
-        "out.parquet: expected a .csv file, as data.csv is. Choose that suffix",
+        "out.parquet: expected a .csv file, like data.csv. Use that suffix",
     ),
     Case(
         "too long a name",
@@ -838,7 +840,7 @@ PLACES = [
         FILL,
         2,
         "out.csv.part/job.json could not be written (No space left on device): make room there, "
-        "and run the same again. Nothing was left half-written",
+        "and run the same again. No partial output was left behind",
         plant=lambda patch: patch.setattr(
             disk, "_write", broken(OSError(errno.ENOSPC, "No space left on device"))
         ),
@@ -848,8 +850,8 @@ PLACES = [
         numbers(),
         IMPUTE,
         1,
-        "expected more memory than there is (DefaultCPUAllocator: can't allocate memory: you tried "
-        "to allocate 80 bytes). Use fewer rows or columns, --effort fast, or a machine with more",
+        "ran out of memory (DefaultCPUAllocator: can't allocate memory: you tried to allocate 80 "
+        "bytes). Use fewer rows or columns, --effort fast, or a machine with more memory",
         plant=lambda patch: patch.setattr(
             FlowImputer,
             "fit",
@@ -865,8 +867,8 @@ PLACES = [
         numbers(),
         FIT,
         1,
-        "expected more memory than there is (MemoryError). Use fewer rows or columns, --effort "
-        "fast, or a machine with more",
+        "ran out of memory (MemoryError). Use fewer rows or columns, --effort fast, or a machine "
+        "with more memory",
         plant=lambda patch: patch.setattr(Path, "read_bytes", broken(MemoryError())),
     ),
     Case(
@@ -874,7 +876,7 @@ PLACES = [
         numbers(),
         IMPUTE + " --types kinds.json",
         2,
-        "kinds.json: expected a file; there is none. Correct the name",
+        "kinds.json: expected a file; it does not exist. Correct the name",
     ),
     Case(
         "kinds that are no JSON",
@@ -962,7 +964,7 @@ LIBRARY = [
         pd.DataFrame(index=range(5)),
         learn(),
         DataError,
-        "expected a table with columns; it has none. Give it the columns to fill",
+        "expected a table with columns; it has none. Include the columns to fill",
     ),
     Case(
         "one row of an array",
@@ -1014,7 +1016,7 @@ LIBRARY = [
         frame().set_axis(["x", "n", "x"], axis=1),
         learn(),
         DataError,
-        "expected columns with names of their own; these occur twice: ['x']. Rename them",
+        "expected unique column names; these occur more than once: ['x']. Rename them",
     ),
     Case(
         "text among numbers",
@@ -1045,16 +1047,16 @@ LIBRARY = [
         column([f"id{row}" for row in range(ROWS)]),
         learn(),
         DataError,
-        f"column 'c': expected levels that repeat; got {ROWS} among {ROWS} values, as identifiers "
-        "and free text have. Leave it out",
+        f"column 'c': expected levels that repeat; got {ROWS} among {ROWS} values, as in "
+        "identifiers and free text. Leave it out",
     ),
     Case(
         "100,000 categories",
         pd.DataFrame({"c": pd.Categorical(np.arange(200_000) // 2)}),
         learn(),
         DataError,
-        "column 'c': expected at most 200 levels, each of which takes a score of its own; got "
-        "100000. Join rare ones, or leave it out",
+        "column 'c': expected at most 200 levels; got 100000. Merge rare ones, or leave the "
+        "column out",
     ),
     Case(
         "words said to be booleans",

@@ -243,7 +243,7 @@ class TestPlace:
         disk.check_directory(tmp_path / "to" / "be" / "made")
         # Root may write wherever a disk can be written to.
         monkeypatch.setattr(os, "access", lambda *given: False)
-        with pytest.raises(PermissionError, match="cannot be written to: choose another"):
+        with pytest.raises(PermissionError, match="is not writable: choose another"):
             disk.check_directory(tmp_path / "to" / "be" / "made")
 
     def test_a_file(self, tmp_path):

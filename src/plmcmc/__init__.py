@@ -6,7 +6,7 @@
     >>> draws.values.shape
     (4, 400, 1, 2)
 
-Nothing heavy is imported until a name is used.
+Modules are imported only when one of their names is first used.
 """
 
 from importlib import import_module

@@ -150,7 +150,7 @@ def check_directory(directory: Path) -> None:
             f"{there} is a file: expected a directory to write to. Choose another place"
         )
     if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"{there} cannot be written to: choose another directory")
+        raise PermissionError(f"{there} is not writable: choose another directory")
 
 
 @contextmanager
@@ -162,7 +162,7 @@ def failing_in_words(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise WriteError(
-            f"{in_words(error, path)}, and run the same again. Nothing was left half-written"
+            f"{in_words(error, path)}, and run the same again. No partial output was left behind"
         ) from error
 
 

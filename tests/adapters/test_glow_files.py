@@ -194,17 +194,20 @@ class Hostile:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda w: {}, "is no checkpoint of y0ast"),
-        (lambda w: [1, 2], "is no checkpoint of y0ast"),
-        (lambda w: w | {"project_ycond.linear.weight": torch.zeros(1)}, "conditioned on classes"),
-        (lambda w: {k: v for k, v in w.items() if "invconv" not in k}, "in which order"),
-        (lambda w: {k: v for k, v in w.items() if k != "prior_h"}, "is not whole"),
-        (lambda w: {k: v for k, v in w.items() if "block.2" not in k}, "is not whole"),
-        (lambda w: w | {"flow.layers.1.actnorm.bias": torch.zeros(1, 8, 1, 1)}, "is not whole"),
-        (lambda w: w | {"evil": Hostile()}, "as tensors alone"),
+        (lambda w: {}, "is not a checkpoint of y0ast"),
+        (lambda w: [1, 2], "is not a checkpoint of y0ast"),
+        (lambda w: w | {"project_ycond.linear.weight": torch.zeros(1)}, "class-conditional"),
+        (
+            lambda w: {k: v for k, v in w.items() if "invconv" not in k},
+            "without recording the order",
+        ),
+        (lambda w: {k: v for k, v in w.items() if k != "prior_h"}, "is incomplete"),
+        (lambda w: {k: v for k, v in w.items() if "block.2" not in k}, "is incomplete"),
+        (lambda w: w | {"flow.layers.1.actnorm.bias": torch.zeros(1, 8, 1, 1)}, "is incomplete"),
+        (lambda w: w | {"evil": Hostile()}, "as a file of plain tensors"),
         # One number, told a billion times.
         (lambda w: w | {"more": torch.zeros(1).expand(10**9)}, "tensors claim 4000"),
-        (lambda w: w | {FIRST: torch.zeros(3000, 6, 3, 3)}, "is not whole: its first layer"),
+        (lambda w: w | {FIRST: torch.zeros(3000, 6, 3, 3)}, "is incomplete: its first layer"),
     ],
 )
 def test_files_that_cannot_be_read(change, message, saved, capsys):

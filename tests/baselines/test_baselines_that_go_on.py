@@ -135,7 +135,7 @@ class TestGoingOn:
         stopped(name, path, after=2)
         FITS[name](path, progress=True)
         first, *lines = capsys.readouterr().err.splitlines()
-        assert first == f"Training {name}: going on from epoch 3 of {EPOCHS}"
+        assert first == f"Training {name}: resuming at epoch 3 of {EPOCHS}"
         # Of every epoch after it, what one that was not stopped says.
         FITS[name](progress=True)
         whole = capsys.readouterr().err.splitlines()
@@ -175,7 +175,7 @@ class TestRefusal:
     )
     def test_of_another_run(self, name, changes, told, path):
         stopped(name, path, after=1)
-        with pytest.raises(CheckpointError, match=f"belongs to another run .*{told}: "):
+        with pytest.raises(CheckpointError, match=f"belongs to a different run .*{told}: "):
             FITS[name](path, **changes)
 
     @both

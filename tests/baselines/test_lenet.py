@@ -95,7 +95,7 @@ def test_a_seed_repeats_itself_and_leaves_the_global_one(digits):
         (np.zeros((2, 8, 8)), "28 x 28"),
         (np.zeros((2, 28, 28, 1)), r"\(rows, height, width\)"),
         (np.full((2, 28, 28), 255.0), "divide by 255"),
-        (np.full((2, 28, 28), np.nan), "image 0 has holes"),
+        (np.full((2, 28, 28), np.nan), "image 0 has missing pixels"),
     ],
 )
 def test_what_are_no_digits_is_refused(images, message):

@@ -94,7 +94,7 @@ def test_what_cannot_be_recorded_runs_as_it_is(monkeypatch, after):
     recorder = Recorder(monkeypatch, refuses=RuntimeError, after=after)
     own = rounds_of(capturable=True)
     before = own.game.source
-    with pytest.warns(CaptureWarning, match="launched one by one"):
+    with pytest.warns(CaptureWarning, match="launching their operations one by one"):
         found = trained(own)
     assert same(found, trained(rounds_of(capturable=False)))
     # A failed recording spoils the generator, and what was recorded before draws from it.

@@ -126,5 +126,7 @@ def test_a_kernel_that_asks_for_other_numbers_is_refused():
         stepper.step(state, streams)
     # As torch would trace it.
     numbers = [asked.drawn(state, streams) for asked in stepper._asked]
-    with pytest.raises(ValueError, match="the same random numbers at every step"):
+    with pytest.raises(
+        ValueError, match="random numbers of the same kinds and shapes at every step"
+    ):
         stepper._from_numbers(state, numbers)

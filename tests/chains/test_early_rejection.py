@@ -288,7 +288,9 @@ def test_a_gpu_replays_both_halves(monkeypatch, case):
     # The first half, and the second of some sizes.
     assert 2 <= recorder.records <= 1 + early_rejection.SIZES
     assert recorder.replays > STEPS
-    with pytest.raises(ValueError, match="the streams that they were recorded with"):
+    with pytest.raises(
+        ValueError, match="only use the random streams that they were recorded with"
+    ):
         walked(stepper, state)
 
 

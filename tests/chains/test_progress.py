@@ -40,7 +40,7 @@ def test_who_goes_on_says_so_at_once(clock, capsys):
         clock[0] = 61.0
         report(601, "well")
     assert capsys.readouterr().err.splitlines() == [
-        "Walking: going on from step 601 of 1,000",
+        "Walking: resuming at step 601 of 1,000",
         "Walking: 601 of 1,000 after 1.0 minutes; well",
     ]
 
@@ -51,7 +51,7 @@ def test_a_bar_begins_where_it_goes_on(monkeypatch, capsys):
         going_on(report, "step")(6)
     shown = capsys.readouterr().err
     assert "6/10" in shown
-    assert "going on from step 7" in shown
+    assert "resuming at step 7" in shown
 
 
 def test_a_terminal_gets_a_bar(monkeypatch, capsys):

@@ -88,7 +88,9 @@ def test_a_state_from_elsewhere_is_taken(monkeypatch):
     walked(stepper, state, streams=streams)
     walked(own, state, streams=others)
     assert same(walked(stepper, state, streams=streams), walked(own, state, streams=others))
-    with pytest.raises(ValueError, match="the streams that they were recorded with"):
+    with pytest.raises(
+        ValueError, match="only use the random streams that they were recorded with"
+    ):
         stepper.step(state, drawing())
 
 

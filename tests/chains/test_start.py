@@ -164,7 +164,7 @@ class TestFromObserved:
         data = half_seen(4, 3)
         observed = data.observed.clone()
         observed[2] = False
-        with pytest.raises(DataError, match="has seen nothing: start from Unconditional"):
+        with pytest.raises(DataError, match="a row has none: start from Unconditional"):
             FromObserved()(Linear(1), Incomplete(data.values, observed), streams(4))
 
 

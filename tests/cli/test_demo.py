@@ -97,7 +97,7 @@ class TestFiles:
         assert np.array_equal(seen, ~ran.ours.missing)
         assert np.array_equal(filled[seen], truth[seen])
         assert np.isfinite(filled).all()
-        assert f"All {seen.sum():,} values that were seen" in ran.printed
+        assert f"All {seen.sum():,} observed values are unchanged" in ran.printed
 
     def test_a_seen_value_that_changed_is_noticed(self, ran, tmp_path):
         hiding = demo_table.hidden_half(0)
@@ -175,14 +175,16 @@ class TestVerdict:
     def test_chance(self):
         trials = [self.trial("one", 0.5, 1), self.trial("other", 0.5, 2)]
         for words in verdicts(trials):
-            assert words.endswith("may be chance: one.") or words.endswith("may be chance: other.")
+            assert words.endswith("rule out chance: one.") or words.endswith(
+                "rule out chance: other."
+            )
 
     def test_chance_and_one_that_is_behind(self):
         trials = [self.trial("bad", 1.0, 3), self.trial("one", 0.5, 1), self.trial("other", 0.5, 2)]
         for words in verdicts(trials):
-            assert "may be chance" in words
+            assert "rule out chance" in words
             assert "bad" not in words
-            assert words.endswith("The rest are behind by more than that.")
+            assert words.endswith("The rest are behind by more than chance.")
 
     def test_rows_count_not_their_entries(self):
         """The same errors in every entry of a row are evidence of one."""

@@ -45,7 +45,7 @@ def test_what_is_shown(quick, capsys):
     for words in (f"plmcmc {plmcmc.__version__}", platform.python_version(), "torch", "cpu"):
         # Once for the person, once to be pasted.
         assert told.count(words) >= 2
-    assert "All is well." in told
+    assert "All tests passed." in told
     assert "ok    closed form" in told
     report = told.split("What to report")[1]
     assert report.count("```") == 2
@@ -58,7 +58,7 @@ def test_a_failure_is_exit_code_1_and_told(quick, capsys):
     told = capsys.readouterr().out
     assert "FAIL  quadrature" in told.split("What to report")[1]
     assert "cannot be trusted" in told
-    assert "All is well" not in told
+    assert "All tests passed" not in told
     assert run("doctor", "--json") == 1
     assert json.loads(capsys.readouterr().out)["self_test"]["passed"] is False
 

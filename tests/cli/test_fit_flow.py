@@ -40,7 +40,7 @@ def test_a_flow_is_written_that_takes_images_as_they_are(data, options, family, 
     assert run(data, *options, "--test", str(data)) == 0
     said = capsys.readouterr().out
     assert "60 images of 4 x 4 x 3" in said
-    assert "held-out images cost" in said
+    assert "bits per value on held-out images" in said
     assert f"Images of {data}: " in said
     flow = load(data.parent / "flow")
     assert isinstance(flow.flow, family)
@@ -79,10 +79,10 @@ def test_it_goes_on_after_an_interrupt_to_the_same_flow(data, monkeypatch, capsy
 
     monkeypatch.setattr(fit.Epoch, "step", stopped)
     assert run(data, *options, "--overwrite") == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "run the same command again to resume" in capsys.readouterr().err
     monkeypatch.setattr(fit.Epoch, "step", original)
     assert run(data, *options, "--overwrite") == 0
-    assert "Going on from" in capsys.readouterr().out
+    assert "Resuming from" in capsys.readouterr().out
     assert (data.parent / "flow" / "weights.safetensors").read_bytes() == whole
 
 
@@ -109,11 +109,11 @@ def test_it_goes_on_after_a_stop_between_its_two_files(data, monkeypatch, capsys
         (["--bits", "9"], "--bits must be 1 to 8; got 9"),
         (["--temperature", "0"], "--temperature must be above 0"),
         (["--samples", "sheet.jpg"], "ends in .png"),
-        (["--flow", "nice", "--levels", "2"], "--levels is not for a nice"),
-        (["--depth", "2"], "--depth is not for a glow"),
+        (["--flow", "nice", "--levels", "2"], "--levels does not apply to --flow nice"),
+        (["--depth", "2"], "--depth does not apply to --flow glow"),
         (["--levels", "3"], "multiples of 8"),
         (["--levels", "1", "--epochs", "0"], "epochs must be at least 1"),
-        (["--levels", "1", "--held-out", "1.5"], "held_out is a share"),
+        (["--levels", "1", "--held-out", "1.5"], "held_out must be a fraction"),
         (["--seed", "-1"], "--seed must not be negative"),
         (["--device", "gpu"], "--device 'gpu' cannot be used"),
         (["--first", "0"], "first must be at least 1"),

@@ -85,25 +85,27 @@ class TestRefused:
 
     def test_a_name_that_is_there(self, data, tmp_path, capsys):
         told = self.refused(capsys, data, tmp_path, "--flag", "size")
-        assert "there is one of that name: choose another" in told
+        assert "a column of that name exists: choose another" in told
 
     def test_no_name(self, data, tmp_path, capsys):
         assert "needs a name" in self.refused(capsys, data, tmp_path, "--flag", " ")
 
     def test_an_effort_that_cannot_tell(self, data, tmp_path, capsys):
         told = self.refused(capsys, data, tmp_path, "--flag", "settled", "--effort", "fast")
-        assert "--effort fast runs too few steps to tell: choose --effort default" in told
+        assert (
+            "--effort fast runs too few steps to check convergence: choose --effort default" in told
+        )
 
     @pytest.mark.parametrize("option", [("--draws", 2), ("--statistic", "draw")])
     def test_single_states(self, option, data, tmp_path, capsys):
         told = self.refused(capsys, data, tmp_path, "--flag", "settled", *option)
         assert f"{option[0]} " in told
-        assert "takes one state of each" in told
+        assert "keeps a single state of each" in told
 
     def test_a_model_that_cannot_tell(self, data, tmp_path, capsys):
         assert run("fit", data, "-o", tmp_path / "model", "--effort", "fast") == 0
         told = self.refused(
             capsys, data, tmp_path, "--flag", "settled", "--model", tmp_path / "model"
         )
-        assert "the model's effort runs too few steps to tell" in told
+        assert "the model's effort runs too few steps to check convergence" in told
         assert "when fitting" in told

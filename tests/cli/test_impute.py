@@ -48,7 +48,7 @@ class TestText:
         assert {row[names.index("colour")] for row in table[1:]} == {"red", "blue, dark", "green"}
         told = capsys.readouterr().out
         assert 'id (identifier), when (dates), a "note" (identifier)' in told
-        assert "40 rows, 20 holes filled" in told
+        assert "40 rows, 20 missing values filled" in told
         assert f"Written: {tmp_path / 'out.csv'}" in told
 
     def test_to_the_character(self, tmp_path):
@@ -133,7 +133,7 @@ class TestText:
         )
         filled(path, tmp_path / "out.csv")
         told = capsys.readouterr().out
-        assert "note (free text; 1 missing), no (nothing in it to learn from; 80 missing)" in told
+        assert "note (free text; 1 missing), no (no values to learn from; 80 missing)" in told
 
     @pytest.mark.parametrize("content", ["x,y\n1.50,2\n2,3\n", "id\n1\n2\n", "x\n1.5\n"])
     def test_nothing_missing(self, content, tmp_path, capsys):
@@ -231,7 +231,7 @@ class TestModels:
         (tmp_path / "new.csv").write_text("size,color\n1,\n")
         assert run("impute", tmp_path / "new.csv", "-o", tmp_path / "o.csv", "--model", model) == 2
         told = capsys.readouterr().err
-        assert "missing are 'count', 'colour', 'code', not known 'color'" in told
+        assert "missing: 'count', 'colour', 'code'; unknown: 'color'" in told
         assert not (tmp_path / "o.csv").exists()
 
     def test_a_level_it_has_not_seen(self, data, tmp_path, capsys):
@@ -273,7 +273,7 @@ class TestModels:
     def test_options_of_fitting(self, option, data, tmp_path, capsys):
         argv = ("impute", data, "-o", tmp_path / "o.csv", "--model", tmp_path, *option)
         assert run(*argv) == 2
-        assert "belongs to fitting" in capsys.readouterr().err
+        assert "is for fitting" in capsys.readouterr().err
 
 
 class TestSeveral:
@@ -356,7 +356,7 @@ class TestLittle:
         path = self.write(tmp_path, 20, lambda i: f"{i / 2},{i % 4 or ''},NA\n")
         table = cells(filled(path, tmp_path / "out.csv").decode())
         assert {row[2] for row in table[1:]} == {"NA"}
-        assert "z (nothing in it to learn from; 20 missing)" in capsys.readouterr().out
+        assert "z (no values to learn from; 20 missing)" in capsys.readouterr().out
 
     def test_more_columns_than_rows(self, tmp_path, capsys):
         path, rng = tmp_path / "data.csv", np.random.default_rng(0)
@@ -370,16 +370,16 @@ class TestLittle:
 
 NUMBERS = "x,y\n" + "".join(f"{i}.5,\n" for i in range(30))
 BAD = {
-    "empty": ("", "expected names of columns, and rows of data; the file is empty"),
+    "empty": ("", "expected column names and rows of data; the file is empty"),
     "header only": ("x,y\n", "expected rows of data"),
     "ragged": ("x,y\n1,2\n1,2,3\n", "line 3: expected 2 cells, as in the first line; got 3"),
     "ragged after quoted lines": ('x,y\n"1\n2",2\n1\n', "line 4: expected 2 cells"),
-    "names": ("x,y,x\n1,2,\n", "these occur twice: 'x'"),
+    "names": ("x,y,x\n1,2,\n", "these occur more than once: 'x'"),
     "quote": ('x,y\n1,"2\n3,4\n', "line 2: expected a closing quote"),
     "quotes": ('x,y\n1,"2""\n3,4\n', "line 2: expected a closing quote"),
-    "text": (NUMBERS + "six,1\n", "line 32, column 'x': expected a number, as nearly everywhere"),
+    "text": (NUMBERS + "six,1\n", "line 32, column 'x': expected a number, like nearly all values"),
     "infinity": (NUMBERS + "-inf,1\n", "line 32, column 'x': expected a finite number; got '-inf'"),
-    "nothing left": ("x,y\n1,\n2,\n", "expected a column to learn from; all would pass"),
+    "nothing left": ("x,y\n1,\n2,\n", "no column can be learned from; all would pass"),
 }
 
 
@@ -402,7 +402,7 @@ class TestBadInput:
 
     def test_not_found(self, tmp_path, capsys):
         told = self.refused(capsys, tmp_path, tmp_path / "none.csv")
-        assert "none.csv: expected a file; there is none. Correct the name" in told
+        assert "none.csv: expected a file; it does not exist. Correct the name" in told
 
     def test_suffix(self, data, tmp_path, capsys):
         assert "expected a file named *.csv" in self.refused(capsys, tmp_path, tmp_path / "a.xls")
@@ -413,14 +413,14 @@ class TestBadInput:
         ("name", "content", "message"),
         [
             ("data.csv", b"x\n\xff\n", "line 2: expected UTF-8 text"),
-            ("data.csv.gz", b"x,y\n1,2\n", "expected a file packed by gzip"),
+            ("data.csv.gz", b"x,y\n1,2\n", "expected a complete gzip file"),
             (
                 "data.csv.gz",
                 gzip.compress(b"x,y\n1,2\n", mtime=0)[:-9],
-                "expected a file packed by gzip",
+                "expected a complete gzip file",
             ),
             ("data.parquet", b"", "expected a Parquet file; it is empty"),
-            ("data.parquet", b"x,y\n1,2\n", "expected a Parquet file"),
+            ("data.parquet", b"x,y\n1,2\n", "expected a complete Parquet file"),
         ],
     )
     def test_bytes(self, name, content, message, tmp_path, capsys):
@@ -435,7 +435,7 @@ class TestBadInput:
             ({"colour": "boolean"}, "expected one of true, t, yes"),
             ({"color": "boolean"}, "--types: expected columns of the table, 'id'"),
             ({"colour": "words"}, "to be one of continuous, integer"),
-            (["colour"], "expected kinds by column"),
+            (["colour"], "expected column names with their kinds"),
         ],
     )
     def test_types(self, types, message, data, tmp_path, capsys):
@@ -452,7 +452,7 @@ class TestBadInput:
         path.write_text("x,y\n" + "".join(f"{i}.5,\n" for i in range(12)))
         types.write_text(json.dumps({"y": "integer"}))
         told = self.refused(capsys, tmp_path, path, "--types", types)
-        assert "data.csv, column 'y': expected values to learn from, as --types says" in told
+        assert "data.csv, column 'y': expected values to learn from, as --types declares" in told
 
     def test_infinity_in_parquet(self, tmp_path, capsys):
         path = tmp_path / "data.parquet"
@@ -475,7 +475,7 @@ class TestBadInput:
         whole = Mean.table
         monkeypatch.setattr(Mean, "table", lambda self: np.nan * whole(self))
         told = self.refused(capsys, tmp_path, data)
-        assert "columns ['size', 'count', 'colour']: no values were found to fill in" in told
+        assert "columns ['size', 'count', 'colour']: found no values to fill in" in told
 
     def test_seed(self, data, tmp_path, capsys):
         assert "must not be negative; got -1" in self.refused(capsys, tmp_path, data, "--seed", -1)
@@ -504,4 +504,4 @@ class TestBadInput:
         assert "data.csv is a file: expected a directory" in told
         # As root everything can be written to.
         monkeypatch.setattr(os, "access", lambda *_: False)
-        assert "cannot be written to" in self.refused(capsys, tmp_path, data)
+        assert "is not writable" in self.refused(capsys, tmp_path, data)

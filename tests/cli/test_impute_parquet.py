@@ -42,13 +42,13 @@ def test_a_damaged_file_among_many(data, model, tmp_path, capsys):
     argv = ("impute", *data, "--model", model, "-o", tmp_path / "out")
     assert run(*argv) == 1
     told = capsys.readouterr()
-    assert f"not filled: {data[1]}: expected a Parquet file, and whole" in told.err
-    assert "1 of 3 files could not be filled; the others are" in told.out
+    assert f"not filled: {data[1]}: expected a complete Parquet file" in told.err
+    assert "1 of 3 files could not be filled; the others are done" in told.out
     assert sorted(os.listdir(tmp_path / "out")) == ["a.parquet", "c.parquet", "plmcmc.part"]
     with_holes(mixed(60, seed=1))[0].to_parquet(data[1])
     assert run(*argv) == 0
     assert sorted(os.listdir(tmp_path / "out")) == ["a.parquet", "b.parquet", "c.parquet"]
-    assert "Going on from" in capsys.readouterr().out
+    assert "Resuming from" in capsys.readouterr().out
     for path in data:
         assert pq.read_table(tmp_path / "out" / path.name).column("size").null_count == 0
 
@@ -57,10 +57,10 @@ def test_a_damaged_file_is_left_out(data, model, tmp_path, capsys):
     argv = ("--model", model, "-o", tmp_path / "out")
     assert run("impute", *data, *argv) == 1
     told = " ".join(capsys.readouterr().out.split())
-    assert "or leave them out of DATA and run it again, to end without them" in told
-    assert "other options need --overwrite, which throws it away" in told
+    assert "or leave them out of DATA and run it again, to finish without them" in told
+    assert "other options need --overwrite, which discards it" in told
     assert run("impute", data[0], data[2], *argv) == 0
-    assert "Left out of that job: 'b.parquet'." in capsys.readouterr().out
+    assert "Not named this time, and left out: 'b.parquet'." in capsys.readouterr().out
     assert sorted(os.listdir(tmp_path / "out")) == ["a.parquet", "c.parquet"]
 
 
@@ -68,7 +68,7 @@ def test_a_damaged_file_is_left_out_without_overwriting(data, model, tmp_path, c
     argv = ("--model", model, "-o", tmp_path / "out")
     assert run("impute", *data, *argv, "--overwrite") == 1
     told = " ".join(capsys.readouterr().out.split())
-    assert "leave them out of DATA and run it again, without --overwrite, to end" in told
+    assert "leave them out of DATA and run it again, without --overwrite, to finish" in told
 
 
 def test_a_damaged_file_alone_is_refused(data, model, tmp_path):
@@ -89,11 +89,14 @@ def test_files_are_filled_part_by_part_as_they_are_whole(data, model, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--engine", "stream"], "fills by a --model"),
+        (["--engine", "stream"], "needs a saved model: pass --model"),
         (["--model", "MODEL", "--engine", "stream", "--report", "r.html"], "part by part"),
-        (["--model", "MODEL", "--num-workers", "2"], "belongs to --engine ray"),
-        (["--model", "MODEL", "--address", "auto"], "belongs to --engine ray"),
-        (["--model", "MODEL", "--gpus-per-worker", "1", "--engine", "stream"], "belongs to"),
+        (["--model", "MODEL", "--num-workers", "2"], "needs --engine ray"),
+        (["--model", "MODEL", "--address", "auto"], "needs --engine ray"),
+        (
+            ["--model", "MODEL", "--gpus-per-worker", "1", "--engine", "stream"],
+            "needs --engine ray",
+        ),
         (
             ["--model", "MODEL", "--engine", "ray", "--num-workers", "0"],
             "workers: expected a whole number",
@@ -142,7 +145,7 @@ def test_a_directory_of_files(command, form, model, tmp_path, capsys):
     (tmp_path / "big" / f"a.{form}").touch()
     options = ["--model", model] if command == "impute" else []
     assert run(command, tmp_path / "big", "-o", tmp_path / "out", *options) == 2
-    assert f"Name files in it, such as {tmp_path / 'big'}/*.{form}" in capsys.readouterr().err
+    assert f"Name the files in it, such as {tmp_path / 'big'}/*.{form}" in capsys.readouterr().err
 
 
 class TestFit:
@@ -156,7 +159,7 @@ class TestFit:
         argv = ("fit", path, "--effort", "fast")
         assert run(*argv, "-o", tmp_path / "model", "--rows", 40, "--seed", 5) == 0
         told = capsys.readouterr().out
-        assert "Learning from 40 of 300 rows, at random (seed 5): --rows." in told
+        assert "Learning from 40 of 300 rows, chosen at random (seed 5): as set by --rows." in told
         assert FlowImputer.load(tmp_path / "model").rows_ == 40
         assert run(*argv, "-o", tmp_path / "all", "--rows", 1000) == 0
         assert FlowImputer.load(tmp_path / "all").rows_ == 300
@@ -171,9 +174,12 @@ class TestFit:
         monkeypatch.setattr(memory_budget, "ROWS", 50)
         assert run("fit", path, "--effort", "fast", "-o", tmp_path / "model") == 0
         told = capsys.readouterr().out
-        assert "Learning from 50 of 300 rows, at random (seed 0): all would take more" in told
+        assert (
+            "Learning from 50 of 300 rows, chosen at random (seed 0): all rows would not fit"
+            in told
+        )
         assert run("impute", path, "--effort", "fast", "-o", tmp_path / f"out.{form}") == 0
-        assert "may take more memory than there is" in capsys.readouterr().err
+        assert "may not fit into memory" in capsys.readouterr().err
 
     def test_processes_of_one_machine_share_its_memory(self, tmp_path, monkeypatch):
         path = tmp_path / "a.csv"

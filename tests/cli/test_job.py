@@ -43,13 +43,13 @@ class TestWorking:
     def test_the_same_job_finds_what_was_kept(self, tmp_path, capsys):
         told = stopped(tmp_path / "out.part", SAME)
         assert told == (
-            f"interrupted. {tmp_path / 'out.part'} keeps 1 filled table: the same command goes on "
-            f"from there. To start over, delete it"
+            f"interrupted. {tmp_path / 'out.part'} keeps 1 filled table: run the same command "
+            f"again to resume. To start over, delete it"
         )
         with working(tmp_path / "out.part", SAME, overwrite=False) as job:
             assert job.filled(0) == TABLE
             assert job.filled(1) is None
-        assert f"Going on from {tmp_path / 'out.part'}" in capsys.readouterr().out
+        assert f"Resuming from {tmp_path / 'out.part'}" in capsys.readouterr().out
         assert not (tmp_path / "out.part").exists()
 
     def test_another_job_does_not(self, tmp_path):
@@ -57,7 +57,7 @@ class TestWorking:
         other = SAME | {"seed": 1}
         before = {path: path.stat().st_size for path in tmp_path.rglob("*")}
         with (
-            pytest.raises(FileExistsError, match=r"stopped .what differs: seed.\."),
+            pytest.raises(FileExistsError, match=r"interrupted .differences: seed.\."),
             working(tmp_path / "out.part", other, overwrite=False),
         ):
             pass
@@ -72,7 +72,7 @@ class TestWorking:
 
     def test_nothing_done_leaves_nothing(self, tmp_path):
         told = stopped(tmp_path / "new" / "out.part", SAME, with_table=False)
-        assert told == "interrupted, before there was anything to keep"
+        assert told == "interrupted before there was any progress to keep"
         assert os.listdir(tmp_path) == []
 
     @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ class TestWorking:
         kept.write_bytes(kept.read_bytes()[:-1] + b"X")
         with working(tmp_path / "out.part", SAME, overwrite=False) as job:
             assert job.filled(0) is None
-            assert "table-0 is damaged: the table is filled again" in capsys.readouterr().out
+            assert "table-0 is damaged: filling the table again" in capsys.readouterr().out
             job.keep(0, TABLE)
             assert job.filled(0) == TABLE
 
@@ -123,7 +123,7 @@ class TestWorking:
             raise KeyboardInterrupt
         place.write_bytes(b"whole")
         with (
-            pytest.raises(FileExistsError, match="Finish it by its own command"),
+            pytest.raises(FileExistsError, match="Finish it with its own command"),
             working(path, {"seed": 1}, overwrite=False),
         ):
             pass
@@ -148,7 +148,9 @@ class TestWorking:
         (tmp_path / "out.part").mkdir()
         (tmp_path / "out.part" / "letter.txt").write_text("dear")
         with (
-            pytest.raises(FileExistsError, match="is not what plmcmc keeps of a job"),
+            pytest.raises(
+                FileExistsError, match="was not created by plmcmc to hold an unfinished job"
+            ),
             working(tmp_path / "out.part", SAME, overwrite=overwrite),
         ):
             pass
@@ -193,7 +195,7 @@ class TestImpute:
             patch.setattr(FlowImputer, "transform", interrupt)
             assert run(*argv) == 130
         told = capsys.readouterr().err
-        assert f"{tmp_path / 'out.csv.part'} keeps what was learned so far" in told
+        assert f"{tmp_path / 'out.csv.part'} keeps the fitting progress" in told
         assert not (tmp_path / "out.csv").exists()
         done = count_steps(monkeypatch)
         assert run(*argv) == 0
@@ -208,7 +210,7 @@ class TestImpute:
             assert run(*argv) == 130
         capsys.readouterr()
         assert run(*argv, "--seed", 1) == 2
-        assert "(what differs: seed). Finish it by its own command" in capsys.readouterr().err
+        assert "(differences: seed). Finish it with its own command" in capsys.readouterr().err
         assert run(*argv, "--seed", 1, "--overwrite") == 0
         assert run("impute", data, "-o", tmp_path / "b.csv", "--effort", "fast", "--seed", 1) == 0
         assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
@@ -220,7 +222,7 @@ class TestImpute:
             assert run(*argv) == 130
         data.write_text(text(seed=1))
         assert run(*argv) == 2
-        assert "what differs: data" in capsys.readouterr().err
+        assert "differences: data" in capsys.readouterr().err
 
     def test_tables_that_are_done_are_not_filled_again(self, tmp_path, monkeypatch, capsys):
         paths = [tmp_path / f"{name}.csv" for name in "abc"]
@@ -239,7 +241,7 @@ class TestImpute:
         with monkeypatch.context() as patch:
             patch.setattr(command, "filled", second_interrupted)
             assert run(*argv) == 130
-        assert "keeps what was learned so far and 1 filled table" in capsys.readouterr().err
+        assert "keeps the fitting progress and 1 filled table" in capsys.readouterr().err
         assert os.listdir(tmp_path / "out") == ["plmcmc.part"]
         monkeypatch.setattr(
             command,
@@ -319,7 +321,7 @@ class TestImpute:
         checkpoint = tmp_path / "out.csv.part" / "fit.safetensors"
         checkpoint.write_bytes(b"nothing")
         assert run(*argv) == 2
-        assert "fit.safetensors is not a checkpoint, or a damaged one" in capsys.readouterr().err
+        assert "fit.safetensors is not a checkpoint, or is damaged" in capsys.readouterr().err
         assert checkpoint.exists()
 
     def test_interrupted_while_reading(self, data, tmp_path, monkeypatch, capsys):
@@ -343,7 +345,7 @@ class TestFit:
         with monkeypatch.context() as patch:
             patch.setattr(FlowImputer, "save", interrupt)
             assert run(*argv) == 130
-        assert "model.part keeps what was learned so far" in capsys.readouterr().err
+        assert "model.part keeps the fitting progress" in capsys.readouterr().err
         done = count_steps(monkeypatch)
         assert run(*argv) == 0
         assert done == []
@@ -358,7 +360,7 @@ class TestFit:
         assert sorted(os.listdir(tmp_path)) == ["data.csv", "model", "model.part"]
         before = (tmp_path / "model" / "weights.safetensors").read_bytes()
         assert run(*argv, "--seed", 1) == 2
-        assert "what differs: seed" in capsys.readouterr().err
+        assert "differences: seed" in capsys.readouterr().err
         assert (tmp_path / "model" / "weights.safetensors").read_bytes() == before
         done = count_steps(monkeypatch)
         assert run(*argv) == 0
@@ -374,7 +376,7 @@ class TestFit:
         (tmp_path / "model.part" / "fit.safetensors").write_bytes(b"the rest of an old job")
         (tmp_path / "model.part" / ".table-0.partial").mkdir()
         assert run("fit", data, "-o", tmp_path / "model", "--effort", "fast") == 0
-        assert "Going on" not in capsys.readouterr().out
+        assert "Resuming" not in capsys.readouterr().out
         assert sorted(os.listdir(tmp_path)) == ["data.csv", "model"]
 
     def test_killed_between_its_end_and_the_last_of_what_it_kept(self, data, tmp_path, capsys):
@@ -400,7 +402,7 @@ class TestFit:
             assert run(*argv) == 2
         told = capsys.readouterr().err
         assert "model could not be written (No space left on device): make room there" in told
-        assert "model.part keeps what was learned so far" in told
+        assert "model.part keeps the fitting progress" in told
         assert sorted(os.listdir(tmp_path)) == ["data.csv", "model.part"]
         done = count_steps(monkeypatch)
         assert run(*argv) == 0
@@ -433,7 +435,9 @@ def test_a_report_may_not_lie_in_what_goes_with_the_job(data, tmp_path, capsys):
     place = tmp_path / "out.csv"
     argv = ("impute", data, "-o", place, "--report", tmp_path / "out.csv.part" / "page.html")
     assert run(*argv) == 2
-    assert "out.csv.part, which is kept while the command works" in capsys.readouterr().err
+    assert (
+        "out.csv.part, which holds the command's progress while it runs" in capsys.readouterr().err
+    )
     assert not place.exists()
 
 

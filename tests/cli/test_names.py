@@ -29,7 +29,7 @@ def refused(capsys, *argv):
 )
 def test_empty(option, more, data, tmp_path, capsys):
     told = refused(capsys, "impute", data, "-o", tmp_path / "out.csv", *more)
-    assert f"{option}: expected the name of a file or a directory; got an empty one" in told
+    assert f"{option}: expected the name of a file or directory; got an empty string" in told
     assert os.listdir(tmp_path) == ["data.csv"]
 
 
@@ -37,7 +37,7 @@ def test_empty(option, more, data, tmp_path, capsys):
 def test_empty_and_zero_bytes(command, data, tmp_path, capsys):
     assert "DATA: expected the name" in refused(capsys, command, "", "-o", tmp_path / "o")
     told = refused(capsys, command, data, "-o", tmp_path / "a\0.csv")
-    assert "expected a name that a file can have; this one has a zero byte" in told
+    assert "expected a valid file name; this one contains a zero byte" in told
     assert "DATA 'x\\x00': expected" in refused(capsys, command, "x\0", "-o", tmp_path / "o")
 
 
@@ -85,8 +85,8 @@ def test_more_draws_than_memory(data, tmp_path, capsys, monkeypatch):
     argv = ("impute", data, "-o", tmp_path / "out.csv", "--effort", "fast", "--draws")
     told = refused(capsys, *argv, 10**15)
     assert f"--draws {10**15}: expected at most " in told
-    assert "of memory are free. Ask for fewer" in told
+    assert "of memory is free. Use fewer draws" in told
     monkeypatch.setattr(request, "free_memory", lambda: 2**20)
-    assert "expected at most 54, as 0.0 GB" in refused(capsys, *argv, 55)
+    assert "expected at most 54, as only 0.0 GB" in refused(capsys, *argv, 55)
     monkeypatch.setattr(request, "free_memory", lambda: None)
     assert run(*argv, 2) == 0

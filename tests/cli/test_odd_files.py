@@ -25,7 +25,7 @@ def test_another_separator_is_named(mark, suffix, numbers, tmp_path, capsys):
     place = tmp_path / f"a.{suffix}"
     numbers.to_csv(place, sep=mark, index=False)
     assert run("impute", place, "-o", tmp_path / f"b.{suffix}") == 2
-    assert f"looks separated by {mark!r}" in capsys.readouterr().err
+    assert f"seems to be separated by {mark!r}" in capsys.readouterr().err
     assert not (tmp_path / f"b.{suffix}").exists()
 
 
@@ -76,7 +76,7 @@ def test_tables_of_a_job_with_more_draws_are_pointed_out(numbers, tmp_path, caps
     assert run(*ask, "--draws", 3) == 0
     assert "another job" not in capsys.readouterr().err
     assert run(*ask, "--draws", 2, "--overwrite") == 0
-    assert "d-3.csv: of another job with more draws" in capsys.readouterr().err
+    assert "d-3.csv: left over from an earlier run with more draws" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["fit", "fit-flow"])
@@ -89,6 +89,6 @@ def test_a_directory_that_holds_other_things_is_refused_before_the_work(
     place = tmp_path / "a.csv"
     numbers.to_csv(place, index=False)
     assert run(command, place, "-o", precious, "--overwrite") == 2
-    assert "holds more: choose another name" in capsys.readouterr().err
+    assert "contains other files: choose another name" in capsys.readouterr().err
     assert sorted(own.name for own in tmp_path.iterdir()) == ["a.csv", "precious"]
     assert (precious / "thesis.txt").read_text() == "mine"

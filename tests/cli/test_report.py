@@ -83,14 +83,14 @@ class TestPage:
         for words in (
             "data.csv (40 rows)",
             "marked in column settled",
-            "holes filled, 16.7% of the cells",
+            "missing values filled, 16.7% of the cells",
             "passed through: identifier",
             "passed through: excluded",
             "lay in their 90% interval",
-            "were guessed right",
+            "were guessed correctly",
             "of the missing values have converged",
             "There are only 40 rows to learn from",
-            "What to beware of",
+            "What to watch out for",
         ):
             assert words in page.text
         rows = re.findall(r"<tr>(.*?)</tr>", page.source)
@@ -212,18 +212,24 @@ class TestWords:
         ("given", "words"),
         [
             ({"found": Found(10, 2, 10, 0.4)}, "Only 40% of the missing values have converged"),
-            ({"converged": np.array([1.0, 0.3])}, "Less than half has converged in c1"),
+            (
+                {"converged": np.array([1.0, 0.3])},
+                "Less than half of the missing values have converged in c1",
+            ),
             ({"coverage": np.array([0.7, 0.8])}, "only 75% lay in their 90% interval"),
             ({"rows": 99}, "only 99 rows to learn from"),
-            ({"nothing_seen": 2}, "2 rows have nothing in the columns to fill"),
+            ({"nothing_seen": 2}, "2 rows have no observed value in the columns to fill"),
             (
                 {"columns": [Column("a", "integer", None, 190, 4)]},
-                "a is missing in 95% of the rows; what was filled in rests on 10 values",
+                "a is missing in 95% of the rows; its filled-in values are based on 10 values",
             ),
-            ({"columns": [Column("a", "integer", None, 20, 1)]}, "Only one value was ever seen in"),
+            (
+                {"columns": [Column("a", "integer", None, 20, 1)]},
+                "Only one distinct value was observed in",
+            ),
             (
                 {"columns": [Column("id", None, "identifier", 1, None)]},
-                "id passed through (identifier), and 1 hole stayed in it",
+                "id passed through (identifier), and still has 1 missing value",
             ),
         ],
     )
@@ -234,7 +240,7 @@ class TestWords:
 
     def test_few_values(self):
         told = self.told(columns=[Column("a", "integer", None, 85, 9)], rows=110)
-        assert told == ["Fewer than 30 values are known of a."]
+        assert told == ["Fewer than 30 values were observed in a."]
 
     def test_more_columns_than_rows(self):
         told = self.told(columns=KNOWN * 60, rows=100)

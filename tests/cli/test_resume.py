@@ -109,12 +109,12 @@ def test_impute(number, data, whole, tmp_path, capfd):
     code, told = killed(argv, tmp_path / "out.csv.part", number)
     if number == signal.SIGINT:
         assert code == 130
-        assert "out.csv.part keeps what was learned so far: the same command goes on" in told
+        assert "out.csv.part keeps the fitting progress: run the same command again" in told
     else:
         assert code == -signal.SIGKILL
     assert sorted(os.listdir(tmp_path)) == ["data.csv", "out.csv.part"]
     assert 0 < steps_of(argv) < ROUNDS
-    assert "Going on from" in capfd.readouterr().out
+    assert "Resuming from" in capfd.readouterr().out
     assert (tmp_path / "out.csv").read_bytes() == whole
     assert sorted(os.listdir(tmp_path)) == ["data.csv", "out.csv"]
 

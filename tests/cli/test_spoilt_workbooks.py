@@ -89,7 +89,7 @@ def test_damage_is_told(how, tmp_path, capsys):
     place.write_bytes(DAMAGED[how])
     assert run("impute", place, "-o", tmp_path / "out.xlsx") == 2
     said = capsys.readouterr().err
-    assert f"{place}: expected an Excel workbook, and whole; it cannot be read: " in said
+    assert f"{place}: expected a complete Excel workbook; it cannot be read: " in said
     assert "Save it again as .xlsx" in said
     assert [own.name for own in tmp_path.iterdir()] == ["data.xlsx"]
 
@@ -101,7 +101,7 @@ def test_a_far_cell_costs_nothing(tmp_path):
     table = read_table(place)
     assert (table.rows, table.lines[-1]) == (ROWS + 1, 2**20)
     place.write_bytes(workbook(lambda book: book.active.cell(2**20, 2**14, 1)))
-    with pytest.raises(ValueError, match="cell XFD1048576: expected nothing in a column without"):
+    with pytest.raises(ValueError, match="cell XFD1048576: expected no value in a column without"):
         read_table(place)
 
 
@@ -124,5 +124,7 @@ def test_cells_too_far_apart_are_refused(tmp_path, monkeypatch):
     lines = [f'<row r="{row}">{cell(f"A{row}")}{cell(f"XFD{row}")}</row>' for row in (1, 2, 3, 4)]
     place = tmp_path / "data.xlsx"
     place.write_bytes(with_sheet(rows_of(*lines)))
-    with pytest.raises(ValueError, match=r"cell XFD1: .* 65,536 places, of which 49,152 may be"):
+    with pytest.raises(
+        ValueError, match=r"cell XFD1: .* 65,536 cells, and at most 49,152 are allowed"
+    ):
         read_table(place)

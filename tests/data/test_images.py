@@ -70,7 +70,7 @@ def broken(tmp_path):
     yield "empty", b"", "expected .npy, an IDX file"
     yield "cut.gz", gzip.compress(whole, mtime=0)[:-9], "is damaged"
     yield "bad.zip", b"PK", "is damaged"
-    yield "bad.npy", b"\x93NUMPY", "no array"
+    yield "bad.npy", b"\x93NUMPY", "not an array"
 
 
 def test_files_that_hold_no_images(tmp_path):
@@ -91,26 +91,26 @@ def test_arrays_that_are_no_images(tmp_path):
         with pytest.raises(DataError, match=message):
             load_images(tmp_path / "a.npy")
     np.save(tmp_path / "a.npy", np.array([{"evil": 1}], dtype=object))
-    with pytest.raises(DataError, match="no array of numbers"):
+    with pytest.raises(DataError, match="not an array of numbers"):
         load_images(tmp_path / "a.npy")
 
 
 def test_pictures_with_more_bits_are_not_cut_off(tmp_path):
     deep = np.random.default_rng(0).integers(0, 2**16, (6, 4), np.uint16)
     Image.fromarray(deep).save(tmp_path / "a.png")
-    with pytest.raises(DataError, match=r"a.png: expected 8 bits a value; got mode I;16"):
+    with pytest.raises(DataError, match=r"a.png: expected 8 bits per value; got mode I;16"):
         load_images(tmp_path)
 
 
 def test_pictures_that_do_not_fit(tmp_path):
-    with pytest.raises(DataError, match="there is none"):
+    with pytest.raises(DataError, match="found none"):
         load_images(tmp_path)
     Image.fromarray(GREY[0]).save(tmp_path / "a.png")
     Image.fromarray(GREY[0].T).save(tmp_path / "b.png")
     with pytest.raises(DataError, match=r"b.png: expected a picture of \(6, 4\)"):
         load_images(tmp_path)
     (tmp_path / "b.png").write_text("no picture")
-    with pytest.raises(DataError, match=r"b.png is no picture"):
+    with pytest.raises(DataError, match=r"b.png is not a picture"):
         load_images(tmp_path)
     with pytest.raises(ValueError, match="at least 1"):
         load_images(tmp_path, first=0)

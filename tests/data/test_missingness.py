@@ -354,7 +354,9 @@ def test_images_must_have_height_and_width(mechanism, shape):
 @pytest.mark.parametrize("rate", [-0.1, 1.1, 30, np.nan, "0.3", None])
 @pytest.mark.parametrize("mechanism_class", [type(known) for known in RANDOM_MECHANISMS])
 def test_rate_must_be_a_share(mechanism_class, rate):
-    with pytest.raises(ValueError, match=rf"expected rate in \[0, 1\], got {rate!r}; give a share"):
+    with pytest.raises(
+        ValueError, match=rf"expected rate in \[0, 1\], got {rate!r}; give a fraction"
+    ):
         mechanism_class(rate)
 
 
@@ -366,7 +368,7 @@ def test_rate_must_be_a_share(mechanism_class, rate):
         (MissingNotAtRandom, {"rate": 0.1, "strength": "2"}, "strength to be finite, got '2'"),
         (Checkerboard, {"block": 0}, "block to be a whole number >= 1, got 0"),
         (Checkerboard, {"block": 1.5}, r"block to be a whole number >= 1, got 1\.5"),
-        (Checkerboard, {"phase": 2}, "phase to be 0 or 1, got 2; 0 sees the top left"),
+        (Checkerboard, {"phase": 2}, "phase to be 0 or 1, got 2; 0 means that the top left"),
         (CentreSquare, {"size": np.inf}, "size to be a whole number >= 1, got inf"),
         (CentreSquare, {"size": -1}, "size to be a whole number >= 1, got -1"),
     ],

@@ -98,7 +98,7 @@ def test_discrete_columns_never_hold_what_was_not_seen():
     [
         ([np.nan, np.nan], "continuous", "column 'c': expected values to learn from"),
         ([1.0, 2.0], "colour", "column 'c': kind must be one of .*; got 'colour'"),
-        ([1.0, 0.0], "categorical", "say how many levels it has"),
+        ([1.0, 0.0], "categorical", "give its number of levels"),
     ],
 )
 def test_columns_that_cannot_be(values, kind, message):

@@ -106,7 +106,7 @@ def test_samples_in_which_a_flow_overflows_are_no_data():
     assert abs(float(first.std()) - 0.9415) < 4 * 0.9415 / 4000**0.5
     assert abs(float(redrawn.std()) - 0.9415) < 4 * 0.9415 / (2 * len(redrawn)) ** 0.5
     overflowing.limit = 1.0
-    with pytest.raises(DataError, match=r"overflows in \d+ of 256 of its own samples"):
+    with pytest.raises(DataError, match=r"overflows on \d+ of 256 of its own samples"):
         calibrate(overflowing, Independent(0.5), random_state=0)
 
 

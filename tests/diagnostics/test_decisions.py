@@ -159,7 +159,7 @@ class TestManners:
 
     @pytest.mark.parametrize("method", [methods.Elliptical(), methods.Langevin()])
     def test_other_kernels_have_no_decisions_to_question(self, method):
-        with pytest.raises(TypeError, match="follows Metropolis-Hastings, not"):
+        with pytest.raises(TypeError, match="needs a Metropolis-Hastings kernel, not"):
             study(method=method)
 
     def test_the_front_door_has_it(self):

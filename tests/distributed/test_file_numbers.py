@@ -45,7 +45,7 @@ def test_a_file_that_is_damaged_for_good_is_left_out(own, model, undisturbed, tm
     assert list(filled(own, model, out).problems) == [own[1]]
     assert (out / "plmcmc.part").exists()
     told = told_by([own[0], own[2]], model, out)
-    assert told[1:] == ["Left out of that job: '1.parquet'."]
+    assert told[1:] == ["Not named this time, and left out: '1.parquet'."]
     assert contents(out) == without(own[1], undisturbed)
 
 
@@ -53,10 +53,10 @@ def test_an_old_output_in_the_place_of_a_damaged_file(own, model, tmp_path):
     out = tmp_path / "out"
     filled(own, model, out)
     own[1].write_bytes(b"PAR1 and no more")
-    old = f"{out / '1.parquet'} is from an earlier run: this job did not write it"
+    old = f"{out / '1.parquet'} is from an earlier run; this job did not write it"
     assert told_by(own, model, out, seed=5, overwrite=True) == [old]
     assert told_by([own[0], own[2]], model, out, seed=5)[1:] == [
-        "Left out of that job: '1.parquet'.",
+        "Not named this time, and left out: '1.parquet'.",
         old,
     ]
 
@@ -105,7 +105,10 @@ def test_parts_that_are_done_are_not_lost(own, model, undisturbed, tmp_path, mon
     out = tmp_path / "out"
     stopped(2, own, model, out, monkeypatch)
     told = told_by(own[1:], model, out)
-    assert "keeps filled parts of files that were left out: '0.parquet'. Name them" in told[-1]
+    assert (
+        "still holds finished parts of files not named this time: '0.parquet'. Name them again"
+        in told[-1]
+    )
     assert sorted(os.listdir(out)) == ["1.parquet", "2.parquet", "plmcmc.part"]
     seen, work = [], filling.Worker.work
     monkeypatch.setattr(
@@ -125,7 +128,7 @@ def test_parts_of_a_file_that_is_refused_no_more_are_not_lost(
         assert list(filled(own, model, out).problems) == [own[0]]
     stopped(0, own, model, out, monkeypatch)
     told = told_by(own[1:], model, out)
-    assert "keeps filled parts of files that were left out: '0.parquet'" in told[-1]
+    assert "still holds finished parts of files not named this time: '0.parquet'" in told[-1]
     filled(own, model, out)
     assert contents(out) == undisturbed
 
@@ -149,7 +152,7 @@ def test_a_file_that_was_damaged_since(then, own, data, model, undisturbed, tmp_
 def test_fewer_files_by_another_seed_are_another_job(own, model, tmp_path, monkeypatch):
     stopped(3, own, model, tmp_path / "out", monkeypatch)
     left = [own[0], own[2]]
-    with pytest.raises(FileExistsError, match=r"what differs: data, seed\)"):
+    with pytest.raises(FileExistsError, match=r"differences: data, seed\)"):
         filled(left, model, tmp_path / "out", seed=5)
     filled(left, model, tmp_path / "out", seed=5, overwrite=True)
     filled(left, model, tmp_path / "anew", seed=5)
@@ -166,7 +169,7 @@ def test_to_overwrite_with_fewer_files_is_to_begin_anew(own, model, tmp_path, mo
 def test_to_overwrite_with_the_same_files_goes_on(own, model, undisturbed, tmp_path, monkeypatch):
     stopped(1, own, model, tmp_path / "out", monkeypatch)
     told = told_by(own, model, tmp_path / "out", overwrite=True)
-    assert "keeps 1 filled part." in told[0]
+    assert "holds 1 filled part." in told[0]
     assert contents(tmp_path / "out") == undisturbed
 
 

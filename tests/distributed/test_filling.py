@@ -111,7 +111,7 @@ def test_stopped_it_goes_on(parts, data, model, undisturbed, tmp_path, monkeypat
         filling.Worker, "work", lambda self, task: seen.append(task) or work(self, task)
     )
     impute(data, model, tmp_path / "out", progress=False, tell=told.append)
-    assert f"keeps {parts} filled part" in told[0]
+    assert f"holds {parts} filled part" in told[0]
     assert len(seen) == 6 - parts
     assert contents(tmp_path / "out") == undisturbed
 
@@ -138,7 +138,7 @@ def test_a_line_that_was_not_finished_is_done_again(
         ({"na_values": ["9"]}, "na-values"),
         ({"model": "other"}, "model"),
         ({"data": "in another order"}, "data"),
-        ({"data": "changed"}, "0.parquet, of which parts are done"),
+        ({"data": "changed"}, "0.parquet has changed since parts of it were filled"),
     ],
 )
 def test_another_job_is_refused_by_name(change, named, data, model, tmp_path, monkeypatch):
@@ -162,7 +162,7 @@ def test_another_job_is_refused_by_name(change, named, data, model, tmp_path, mo
     if change.get("data") == "changed":
         own[0].write_bytes(data[1].read_bytes())
     before = contents(tmp_path / "out" / "plmcmc.part")
-    with pytest.raises(FileExistsError, match=f"what differs: .*{named}"):
+    with pytest.raises(FileExistsError, match=f"differences: .*{named}"):
         filled(options.pop("data"), options.pop("model"), tmp_path / "out", **options)
     assert contents(tmp_path / "out" / "plmcmc.part") == before
     filled(own, model, tmp_path / "out", overwrite=True)
@@ -181,7 +181,7 @@ def test_a_file_that_cannot_be_read_leaves_the_others_done(data, model, undistur
     own[1].write_bytes(data[1].read_bytes())
     told = []
     done = impute(own, model, tmp_path / "out", progress=False, tell=told.append)
-    assert "Going on" in told[0]
+    assert "Resuming" in told[0]
     assert not done.problems
     assert contents(tmp_path / "out") == undisturbed
 
@@ -227,7 +227,7 @@ def test_a_file_that_may_be_accepted_later_keeps_its_parts(data, model, tmp_path
             filled(own, model, out)
     told = []
     impute(own, model, out, progress=False, tell=told.append)
-    assert "keeps 1 filled part." in told[0]
+    assert "holds 1 filled part." in told[0]
 
 
 def test_refused_files_alone_do_not_end_the_job_of_others(data, model, tmp_path, monkeypatch):
@@ -236,11 +236,11 @@ def test_refused_files_alone_do_not_end_the_job_of_others(data, model, tmp_path,
         interrupted_after(1, patch)
         with pytest.raises(KeyboardInterrupt):
             filled([data[2], bad], model, out)
-    with pytest.raises(ValueError, match=r"(?s)mauve.*plmcmc\.part keeps what is done"):
+    with pytest.raises(ValueError, match=r"(?s)mauve.*plmcmc\.part keeps the finished work"):
         filled([bad], model, out)
     assert list(filled([data[2], bad], model, out).problems) == [bad]
     # What is written stays noted, too.
-    with pytest.raises(ValueError, match=r"plmcmc\.part keeps what is done"):
+    with pytest.raises(ValueError, match=r"plmcmc\.part keeps the finished work"):
         filled([bad], model, out)
 
 
@@ -307,7 +307,7 @@ def test_the_manifest_has_a_line_for_every_part(data, model, tmp_path):
     ("options", "words"),
     [
         ({"engine": "spark"}, "one of stream, ray"),
-        ({"workers": 2}, "workers: expected with the engine ray"),
+        ({"workers": 2}, "workers: only used by the engine ray"),
         ({"engine": "ray", "workers": 0}, "workers: expected a whole number, at least 1; got 0"),
         ({"engine": "ray", "workers": 2.5}, "workers: expected a whole number"),
         ({"engine": "ray", "gpus_per_worker": float("nan")}, "0 or more"),
@@ -319,12 +319,15 @@ def test_the_manifest_has_a_line_for_every_part(data, model, tmp_path):
         ({"na_values": [-999]}, r"a list of words, such as \['-999'\]"),
         ({"na_values": 9}, r"a list of words, such as \['9'\]"),
         ({"flag": True}, "flag: expected a name for the column to add; got True"),
-        ({"engine": "ray", "address": ""}, "address: expected that of a Ray cluster"),
-        ({"engine": "ray", "address": 5}, "address: expected that of a Ray cluster"),
-        ({"engine": "ray", "gpus_per_worker": None}, "expected GPUs of a worker to be 0 or more"),
+        ({"engine": "ray", "address": ""}, "address: expected the address of a Ray cluster"),
+        ({"engine": "ray", "address": 5}, "address: expected the address of a Ray cluster"),
+        (
+            {"engine": "ray", "gpus_per_worker": None},
+            "expected the GPUs per worker to be 0 or more",
+        ),
         ({"flag": ""}, "flag: expected a name"),
         ({"engine": "ray", "gpus_per_worker": -1}, "0 or more"),
-        ({"engine": "ray", "device": "cuda"}, "left out with the engine ray"),
+        ({"engine": "ray", "device": "cuda"}, "not used by the engine ray"),
         ({"draws": 0}, "at least 1"),
         ({"statistic": "mode"}, "must be one of"),
         ({"flag": "settled"}, "at least 20 states"),
@@ -340,7 +343,7 @@ def test_what_makes_no_sense_is_refused(options, words, data, model, tmp_path):
 @pytest.mark.parametrize("value", ["", None, 5, b"x.parquet"])
 def test_what_is_no_path_is_refused(name, value, data, model, tmp_path):
     given = {"data": data, "model": model, "output": tmp_path / "out"} | {name: value}
-    with pytest.raises(ValueError, match=f"{name}: expected the name of a file or a directory"):
+    with pytest.raises(ValueError, match=f"{name}: expected the name of a file or directory"):
         impute(**given)
 
 
@@ -409,7 +412,7 @@ def test_a_file_that_is_replaced_at_work_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr(worker.Worker, "_done", replaces)
         done = filled(own, model, tmp_path / "out")
-    assert "0.parquet: expected the file to stay as it is" in done.problems[own[0]]
+    assert "0.parquet: expected the file not to change" in done.problems[own[0]]
     assert not (tmp_path / "out" / "0.parquet").exists()
     own[0].write_bytes(data[0].read_bytes())
     assert not filled(own, model, tmp_path / "out").problems
@@ -443,7 +446,7 @@ def test_parts_that_are_damaged_are_done_again(data, model, undisturbed, tmp_pat
         place.write_bytes(place.read_bytes()[:-50])
     told = []
     done = impute(data, model, tmp_path / "out", progress=False, tell=told.append)
-    assert told[1:] == [f"{place} is damaged: the part is filled again" for place in places]
+    assert told[1:] == [f"{place} is damaged: filling the part again" for place in places]
     assert done.rows == sum(ROWS)
     assert contents(tmp_path / "out") == undisturbed
 
@@ -477,7 +480,7 @@ def test_an_output_that_is_not_what_was_written_is_filled_again(
     spoil(place, how)
     told = []
     done = impute(unfinished, model, tmp_path / "out", progress=False, tell=told.append)
-    assert told[1:] == [f"{place} is not what was written there: the file is filled again"]
+    assert told[1:] == [f"{place} has changed since it was written: filling the file again"]
     assert done.rows == sum(ROWS)
     assert contents(tmp_path / "out") == undisturbed
 
@@ -502,7 +505,7 @@ def test_a_disk_that_keeps_nothing_is_not_tried_for_ever(data, model, tmp_path, 
         write({place: own[:-50] for place, own in files.items()})
 
     monkeypatch.setattr(worker, "write_all", cut)
-    with pytest.raises(WriteError, match="it was something else, twice"):
+    with pytest.raises(WriteError, match="twice, they were different"):
         filled(data[:1], model, tmp_path / "out")
 
 
@@ -514,7 +517,7 @@ def test_a_file_without_rows_beside_one_that_is_damaged(data, model, tmp_path):
     own[1].write_bytes(data[1].read_bytes())
     told = []
     done = impute(own, model, tmp_path / "out", progress=False, tell=told.append)
-    assert "keeps 1 written table" in told[0]
+    assert "holds 1 written table" in told[0]
     assert (done.problems, done.rows) == ({}, ROWS[1])
 
 
@@ -528,6 +531,6 @@ def test_what_is_read_is_not_written_over(link, data, model, tmp_path):
     if link:
         out = tmp_path / "out"
         out.symlink_to("in")
-    with pytest.raises(FileExistsError, match="is one of the files that are read"):
+    with pytest.raises(FileExistsError, match="is one of the input files"):
         filled(own, model, out, overwrite=True)
     assert contents(tmp_path / "in") == contents(data[0].parent)

@@ -117,7 +117,9 @@ def test_two_workers_give_the_same_when_one_is_lost(ray, data, model, streamed, 
 
 
 def test_another_cluster_than_this_process_uses_is_refused(ray, data, model, tmp_path):
-    with pytest.raises(RayError, match=r"expected Ray at 127.0.0.1:1; this process uses the one"):
+    with pytest.raises(
+        RayError, match=r"expected Ray at 127.0.0.1:1; this process is already connected"
+    ):
         impute(data, model, tmp_path / "out", engine="ray", address="127.0.0.1:1", progress=False)
     assert not list((tmp_path / "out").glob("*.parquet"))
 
@@ -170,7 +172,9 @@ def test_a_machine_without_gpus(data, model, tmp_path, capsys, monkeypatch):
     argv = ("impute", data[0], "--model", model, "-o", tmp_path / "out", "--engine", "ray")
     assert run(*argv, "--gpus-per-worker", 0.5) == 2
     told = capsys.readouterr().err
-    assert "with 0.5 GPUs each; this machine has 0 GPUs that torch can use. Ask for fewer" in told
+    assert (
+        "with 0.5 GPUs each; this machine has 0 GPUs that torch can use. Use fewer workers" in told
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -246,12 +250,12 @@ class TestActor:
     def test_a_machine_that_does_not_see_the_files_says_so(self, missing, model, tmp_path):
         given = {"model": model, "kept": tmp_path} | {missing: tmp_path / "elsewhere"}
         (told,) = Actor(order(**given))({"task": []})["line"]
-        assert "expected every machine to see it" in told
+        assert "not visible on a worker machine" in told
 
     def test_a_machine_that_does_not_see_a_file_leaves_it_to_others(self, model, tmp_path):
         task = Task(0, str(tmp_path / "unseen.parquet"), [(0, 0, 9)], (1, 1))
         (told,) = Actor(order(model, tmp_path))({"task": [json.dumps(task)]})["line"]
-        assert "expected every machine to see it" in json.loads(told)["stopped"]
+        assert "not visible on a worker machine" in json.loads(told)["stopped"]
         assert not list(tmp_path.iterdir())
 
     def test_a_task_that_workers_die_of_is_given_up(self, data, model, tmp_path):
@@ -262,7 +266,7 @@ class TestActor:
             (told,) = actor({"task": [task]})["line"]
             assert ("stopped" in json.loads(told)) == (died == MOST_DEATHS)
             assert mark.exists() == (died == MOST_DEATHS)
-        assert f"rows 0 to {ROWS[2]}: expected a worker to fill them; {MOST_DEATHS} died" in told
+        assert f"rows 0 to {ROWS[2]}: {MOST_DEATHS} workers crashed on these rows" in told
 
     def test_a_file_that_one_has_refused_is_left_by_the_others(self, data, model, tmp_path):
         bad = Task(0, str(data[2]), [(0, 0, ROWS[2] + 1)], stamp_of(data[2]))

@@ -232,7 +232,7 @@ def glow(side, place):
 
 def test_a_flow_is_looked_for_in_two_places_and_else_the_command_is_told(place, tmp_path):
     place = replace(place, shared=tmp_path / "shared", data=tmp_path)
-    with pytest.raises(DataError, match=r"(?s)flows/cifar; there is none.*plmcmc fit-flow .* -o /"):
+    with pytest.raises(DataError, match=r"(?s)flows/cifar; found none.*plmcmc fit-flow .* -o /"):
         trained_before("cifar", place)
     save(NICE(4, random_state=0), tmp_path / "flows" / "cifar")
     with pytest.raises(DataError, match="flows/cifar: expected a Glow of integers"):
@@ -267,7 +267,7 @@ def test_pictures_that_the_flow_is_not_of_are_refused_in_words(place, tmp_path):
     (tmp_path / "cifar10").mkdir()
     np.save(tmp_path / "cifar10" / "test.npy", np.zeros((3, 16, 16, 3), np.uint8))
     with pytest.raises(
-        DataError, match=r"expected pictures of 32 x 32 x 3.* got 16 x 16 x 3: bring"
+        DataError, match=r"expected pictures of 32 x 32 x 3.* got 16 x 16 x 3: resize"
     ):
         TASKS["cifar"].images(2, 256, place)
 
@@ -280,8 +280,8 @@ class TestCommand:
         told = command("cifar", replace(place, data=data))
         assert f"plmcmc fit-flow '{data}/cifar10/train.npy' --steps 8" in told
         assert f"-o {place.shared}/cifar\n" in told
-        assert "without a GPU this takes very long" in told
-        assert "train.npy is not there, either" in told
+        assert "very long without a GPU" in told
+        assert "train.npy does not exist either" in told
         assert not {"bfloat16", "--device", "cuda", "DATA"} & {*told.split()}
 
     def test_on_a_gpu(self, place, tmp_path):
@@ -305,7 +305,7 @@ class TestCommand:
     def test_without_data(self, place):
         told = command("cifar", place)
         assert "fit-flow DATA/cifar10/train.npy" in told
-        assert "DATA is the directory of data" in told
+        assert "DATA stands for the directory" in told
 
 
 class TestAhead:
@@ -323,21 +323,24 @@ class TestAhead:
     def test_beside_a_longer_chain(self):
         """Of its states, the first that has had as many passes: none before."""
         (words,) = self.told(([30, 40], [5, 9]), ([10, 20, 35, 45, 90], [0, 1, 2, 4, 100]))
-        assert "default sampler minus that of PL-MCMC (Algorithm 1), after as many passes" in words
-        assert "(40 and 45): +5 to +5, above on 2 of 2 images" in words
+        assert (
+            "default sampler minus that of PL-MCMC (Algorithm 1), after equally many passes"
+            in words
+        )
+        assert "(40 and 45): +5 to +5, higher on 2 of 2 images" in words
 
     def test_beside_a_shorter_chain(self):
         """Of our states, the last that the other has as many passes for."""
         (words,) = self.told(([30, 40], [5, 9]), ([10, 20, 35], [0, 1, 7]))
-        assert "after as many passes (30 and 35): -2 to -2, above on 0 of 2 images" in words
+        assert "after equally many passes (30 and 35): -2 to -2, higher on 0 of 2 images" in words
 
     def test_beside_one_that_ended_before_ours_began(self):
         (words,) = self.told(([30, 40], [5, 9]), ([10, 24], [0, 1]))
-        assert "where they end, not after as many passes (40 and 24): +8 to +8" in words
+        assert "at their ends, not after equally many passes (40 and 24): +8 to +8" in words
 
     def test_of_as_many(self):
         (words,) = self.told(([30, 40], [5, 9]), ([20, 40], [0, 1]))
-        assert "after as many passes (40 and 40): +8" in words
+        assert "after equally many passes (40 and 40): +8" in words
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "full"])
@@ -351,7 +354,7 @@ def test_each_says_only_how_it_reads_the_paper_itself(scale):
         assert word not in faces
     # Nobody trained a flow of patches by that command.
     for own in (cifar, faces):
-        assert ("trained here by `plmcmc fit-flow`" in own) == (scale != "smoke")
+        assert ("trained with `plmcmc fit-flow`" in own) == (scale != "smoke")
         assert ("patches of 4 x 4 pixels" in own) == (scale == "smoke")
 
 

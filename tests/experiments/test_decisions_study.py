@@ -102,7 +102,7 @@ def test_one_replication_has_no_error(output, tmp_path):
     assert "standard error" not in report
     both = experiment_of("decisions", "smoke").report(found, Place(tmp_path, tmp_path))
     assert "mean over 2 replications, with the standard error" in both
-    assert "envelopes one standard deviation" in both
+    assert "envelopes show one standard deviation" in both
 
 
 class TestShares:

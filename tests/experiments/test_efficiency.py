@@ -52,7 +52,7 @@ class TestSmoke:
         for words in ("| Gibbs |", "| plmcmc's default sampler |", "PL-MCMC (Algorithm 1)"):
             assert words in report
         # Those of parts stand only where parts are named.
-        found = report.partition("## What was found")[2].partition("## How the paper is read")[0]
+        found = report.partition("## Results")[2].partition("## How we read the paper")[0]
         for words in ("| plmcmc |", "| default |"):
             assert words not in found
         # One replication: no error is announced, and no envelope.
@@ -79,7 +79,7 @@ class TestSmoke:
     def test_only_the_mean(self, tmp_path):
         report, _ = run("efficiency-auxiliary", tmp_path, only=CONVERGED)
         assert "R-hat" in report
-        assert "Where curves end" not in report
+        assert "Values at the end of the curves" not in report
 
 
 class TestParts:
@@ -211,9 +211,9 @@ class TestByHand:
 @pytest.mark.parametrize("name", [*STUDIES, "decisions"])
 def test_how_the_paper_is_read_is_told(name):
     told = " ".join(experiment_of(name, "full").readings)
-    for words in ("bfloat16", "4 couplings of 5 hidden layers", "by a scale of 1"):
+    for words in ("bfloat16", "4 couplings with 5 hidden layers", "with a scale of 1"):
         assert words in told
-    assert ("Gibbs' proposal for pixels that never vary" in told) == (name != "decisions")
+    assert ("For constant pixels, the Gibbs proposal" in told) == (name != "decisions")
     # Ours by its one name.
     assert "plmcmc" not in told.replace("plmcmc's default sampler", "")
 

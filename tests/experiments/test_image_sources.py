@@ -31,7 +31,7 @@ def test_faces_come_from_an_archive_or_a_directory(place):
     for number in range(4):
         Image.new("RGB", (64, 64), (number, 0, 0)).save(folder / f"{number}.png")
     assert faces(place, 2, 2)[:, 0, 0, 0].tolist() == [2, 3]
-    with pytest.raises(DataError, match="expected 5 pictures; got 4"):
+    with pytest.raises(DataError, match="expected 5 pictures; found 4"):
         faces(place, 2, 3)
     with zipfile.ZipFile(folder / "all.zip", "w") as archive:
         for number in (3, 1):

@@ -56,7 +56,7 @@ def test_a_first_line_that_was_cut_off_is_written_again(tmp_path):
 
 def test_numbers_of_other_settings_are_not_mixed_in(tmp_path):
     kept(tmp_path).add("first", Found({"NMSE": 0.5}))
-    with pytest.raises(LedgerError, match=r"rate: 0.5 there, 0.25 now\): choose another output"):
+    with pytest.raises(LedgerError, match=r"rate: 0.5 then, 0.25 now\): choose a different output"):
         kept(tmp_path, SETTINGS | {"rate": 0.25})
 
 
@@ -79,7 +79,7 @@ def test_a_part_of_other_settings_is_not_done(tmp_path):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{", "line 2: no JSON"),
+        ("{", "line 2: not valid JSON"),
         ('{"part": "x"}', "line 2: expected"),
         ('{"part": "x", "numbers": 3}', "line 2: expected"),
         ('{"part": ["x"], "numbers": {}}', "line 2: expected"),
@@ -92,14 +92,14 @@ def test_a_damaged_line_is_named(tmp_path, line, words):
     kept(tmp_path)
     path = tmp_path / LINES
     path.write_text(f"{path.read_text()}{line}\n" + json.dumps({"part": "x", "numbers": {}}) + "\n")
-    with pytest.raises(LedgerError, match=words + r".*: remove this line; that part is then run"):
+    with pytest.raises(LedgerError, match=words + r".*: remove this line; its part is then run"):
         kept(tmp_path)
 
 
 @pytest.mark.parametrize("line", ["{", '{"part": "x", "numbers": {}}', '{"settings": [1]}'])
 def test_without_settings_nobody_knows_what_numbers_are_of(tmp_path, line):
     (tmp_path / LINES).write_text(f"{line}\n")
-    with pytest.raises(LedgerError, match=r"line 1: .*: without it nobody knows .*: remove"):
+    with pytest.raises(LedgerError, match=r"line 1: .*: without it, the origin .*: remove"):
         kept(tmp_path)
 
 
@@ -176,7 +176,7 @@ def test_a_source_that_changed_is_refused_once_there_are_numbers_of_it(tmp_path)
     kept(place).check_source(source, "own")
     assert list(kept(place)) == ["first"]
     source.write_text("3")
-    with pytest.raises(LedgerError, match=r"x.csv is not what the parts .* made of \(data: "):
+    with pytest.raises(LedgerError, match=r"x.csv differs from the data .* made from \(data: "):
         kept(place).check_source(source, "own")
 
 
@@ -192,7 +192,9 @@ def test_sources_of_one_name_in_two_folders(tmp_path):
     again = Place(tmp_path / "out", tmp_path / "shared", tmp_path, note=kept(tmp_path).check_source)
     assert (again.find("a/x.csv"), again.find("b/x.csv")) == (first, second)
     second.write_text("other")
-    with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
+    with pytest.raises(
+        LedgerError, match="differs from the data that the finished parts were made from"
+    ):
         Place(tmp_path, tmp_path, tmp_path, note=kept(tmp_path).check_source).find("b/x.csv")
 
 
@@ -208,7 +210,9 @@ def test_what_was_made_of_one_source_is_not_gone_on_with_by_another(tmp_path):
         own.check_source(source, "own")
         own.add(f"part {epochs}", Found({"NMSE": 0.5}))
     assert list(ledger(1)) == ["part 1"]
-    with pytest.raises(LedgerError, match="is not what the parts that are done were made of"):
+    with pytest.raises(
+        LedgerError, match="differs from the data that the finished parts were made from"
+    ):
         ledger(1).check_source(source, "own")
     ledger(2).check_source(source, "own")
 
@@ -239,7 +243,9 @@ def test_parts_of_another_directory_are_taken_over(tmp_path):
 def test_parts_of_other_data_are_not_taken_over(tmp_path):
     made_of("one", tmp_path / "a", "first")
     made_of("two", tmp_path / "b", "second")
-    with pytest.raises(LedgerError, match="second was made of another own than other parts there"):
+    with pytest.raises(
+        LedgerError, match="second was made from a different own than other parts there"
+    ):
         kept(tmp_path / "a").take(tmp_path / "b")
     assert list(kept(tmp_path / "a")) == ["first"]
 
@@ -252,7 +258,7 @@ def test_a_directory_is_all_that_is_in_it(tmp_path):
     ledger.check_source(source, "own")
     ledger.add("first", Found({"NMSE": 0.5}))
     (source / "weights").write_text("2")
-    with pytest.raises(LedgerError, match="flow is not what"):
+    with pytest.raises(LedgerError, match="flow differs from the data"):
         kept(place).check_source(source, "own")
 
 

@@ -23,7 +23,9 @@ def test_one_of_several_makes_it(tmp_path, capsys):
 
     with ThreadPoolExecutor(3) as threads:
         assert sorted(threads.map(make, range(3))) == [False, False, True]
-    assert capsys.readouterr().err.count(f"Waiting for another process that makes {path}") == 2
+    assert (
+        capsys.readouterr().err.count(f"Waiting for another process that is creating {path}") == 2
+    )
 
 
 def test_who_fails_leaves_it_to_others(tmp_path):

@@ -46,5 +46,5 @@ def test_errors_are_of_hidden_pixels_only(case):
 
 
 def test_real_digits_need_a_directory(tmp_path):
-    with pytest.raises(DataError, match="give --data a directory"):
+    with pytest.raises(DataError, match="pass --data with a directory"):
         MaskedDigit().case(Place(tmp_path, tmp_path))

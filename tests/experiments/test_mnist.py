@@ -41,7 +41,7 @@ def test_a_smoke_run(output):
                 assert (output / "mnist-smoke" / f"{own}.png").stat().st_size > 1000
     assert not list((output / "mnist-smoke").glob("*.checkpoint"))
     # One name for each sampler: those of parts stand only where parts are named.
-    shown = report.partition("## What was found")[2].partition("## How the paper is read")[0]
+    shown = report.partition("## Results")[2].partition("## How we read the paper")[0]
     assert [*SHOWN.values()] == ["PL-MCMC (Algorithm 1)", "plmcmc's default sampler"]
     for words in ("PL-MCMC |", "default |", "PL-MCMC\n", "default\n"):
         assert words not in shown
@@ -226,10 +226,10 @@ def test_how_the_paper_is_read_is_told():
     told = " ".join(experiment_of("mnist", "full").readings)
     for words in (
         "Masks (D.3, E.1): S.O. shows one square of a fixed side",
-        "may overhang",
-        "4 couplings of 5 hidden layers",
+        "possibly extending beyond it",
+        "4 couplings with 5 hidden layers",
         "bfloat16",
-        "by a scale of 1",
+        "with a scale of 1",
     ):
         assert words in told
     assert not re.search(r"plmcmc(?!'s default sampler)", told)

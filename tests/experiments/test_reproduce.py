@@ -116,7 +116,7 @@ def test_only_some_parts(tmp_path, counting):
     assert RUN == ["part 1", "part 2"]
     run(tmp_path, only="PART 0")
     assert RUN[-1] == "part 0"
-    words = "no part of proposal has 'x' in its name; its 3 parts are part 0; part 1; part 2"
+    words = "no part of proposal contains 'x' in its name; its 3 parts are part 0; part 1; part 2"
     with pytest.raises(ValueError, match=words):
         run(tmp_path / "other", only="x")
     counting["settings"] = Counting(count=30)
@@ -142,7 +142,7 @@ def test_nothing_to_report(name, tmp_path, capsys):
     asked = ["reproduce", name, "--scale", "smoke", "--report-only", "-o", str(tmp_path / "out")]
     assert main(asked) == 2
     shown = capsys.readouterr()
-    assert f"nothing is there yet in {tmp_path / 'out'}/{name}-smoke: run `plmcmc" in shown.err
+    assert f"nothing has been run yet in {tmp_path / 'out'}/{name}-smoke: run `plmcmc" in shown.err
     assert shown.out == ""
     assert not (tmp_path / "out").exists()
 
@@ -151,7 +151,7 @@ def test_nothing_to_report_after_a_run_that_did_nothing(tmp_path, counting, monk
     monkeypatch.setattr(Counting, "broken", "part 0")
     with pytest.raises(RuntimeError, match="stopped"):
         run(tmp_path)
-    with pytest.raises(ValueError, match="nothing is there yet"):
+    with pytest.raises(ValueError, match="nothing has been run yet"):
         run(tmp_path, report_only=True)
 
 
@@ -168,7 +168,7 @@ def test_whoever_is_stopped_has_a_report_and_is_told_what_is_kept(
     said, own = [], tmp_path / "proposal-laptop"
     with pytest.raises(problem, match="stopped"):
         reproduce.reproduce("proposal", output=tmp_path, say=said.append)
-    assert said[-1] == f"2 of 3 parts are kept in {own}; the same command goes on"
+    assert said[-1] == f"2 of 3 parts are kept in {own}; run the same command again to resume"
     assert "2 of 3 parts" in (own / "report.md").read_text()
     assert "sum 1.0" in (own / "report.md").read_text()
 
@@ -193,7 +193,7 @@ def test_arrays_that_are_lost_are_made_again(tmp_path, counting, monkeypatch):
     shutil.rmtree(tmp_path / "proposal-laptop" / "arrays")
     said = []
     report = reproduce.reproduce("proposal", output=tmp_path, only="part 1", say=said.append)
-    assert said[0].startswith("Not done any more, since their arrays in")
+    assert said[0].startswith("To be run again, as their arrays in")
     assert said[0].endswith("are lost or damaged: part 0; part 1; part 2")
     assert "1 of 3 parts" in report
     assert RUN[3:] == ["part 1"]
@@ -220,7 +220,7 @@ def test_every_experiment_has_every_scale(name, scale):
 
 
 def test_there_is_no_such_experiment():
-    with pytest.raises(ValueError, match="there is no experiment 'table9'"):
+    with pytest.raises(ValueError, match="unknown experiment 'table9'"):
         experiment_of("table9", "smoke")
     with pytest.raises(ValueError, match="scale must be one of"):
         experiment_of("table2", "huge")
@@ -228,12 +228,12 @@ def test_there_is_no_such_experiment():
 
 def test_data_that_is_not_there_is_asked_for(tmp_path, capsys):
     place = Place(tmp_path, tmp_path)
-    with pytest.raises(DataError, match=r"reads uci/x.csv: give --data"):
+    with pytest.raises(DataError, match=r"reads uci/x.csv: pass --data"):
         place.find("uci/x.csv")
     with pytest.raises(DataError, match=r"expected uci/x.csv or x.csv in .*; found neither"):
         Place(tmp_path, tmp_path, data=tmp_path).find("uci/x.csv", "x.csv")
     assert main(["reproduce", "table2", "-o", str(tmp_path / "out")]) == 2
-    assert "give --data" in capsys.readouterr().err
+    assert "pass --data" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -301,4 +301,4 @@ def test_help_says_what_exit_codes_mean_here(capsys):
     for command, parquet in (("reproduce", False), ("impute", True)):
         with pytest.raises(SystemExit):
             main([command, "--help"])
-        assert ("Parquet files, some could not" in capsys.readouterr().out) == parquet
+        assert ("several Parquet files could not" in capsys.readouterr().out) == parquet

@@ -368,6 +368,6 @@ def test_distances_by_two_classifiers_are_not_compared_in_silence(place):
     one, two = found_of({"": 0.1}, {"": 1}), found_of({"": 0.2}, {"": 2})
     one.numbers["classifier"] = two.numbers["classifier"] = "ab12"
     found = {"I.M. 0.6, training 0, mean": one, "S.O. 0.6, training 0, mean": two}
-    assert "by several classifiers" not in Table1(Budget(), tests=2).report(found, place)
+    assert "use different classifiers" not in Table1(Budget(), tests=2).report(found, place)
     two.numbers["classifier"] = "cd34"
-    assert "by several classifiers" in Table1(Budget(), tests=2).report(found, place)
+    assert "use different classifiers" in Table1(Budget(), tests=2).report(found, place)

@@ -29,11 +29,11 @@ def test_numbers_below_a_header(tmp_path, start):
         (b"a,b\n1,2\n3,word\n", "own.csv, line 3, column 2: expected a number; got 'word'"),
         (b"a,b\n1,\n", "own.csv, line 2, column 2: expected a number; got ''"),
         (b"a,b\n1,nan\n", "own.csv, line 2, column 2: expected a number; got 'nan'"),
-        (b"a,b\n\n1,2\n3\n", "own.csv, line 4: expected 2 values, as the header has; got 1"),
+        (b"a,b\n\n1,2\n3\n", "own.csv, line 4: expected 2 values, as in the header; got 1"),
         (b"a;b\n1;2\n", "own.csv, line 2, column 1: expected a number; got '1;2'"),
         (b"", "own.csv: expected a header, then rows .*; it has no rows"),
         (b"a,b\n", "it has no rows"),
-        (b"a,b\n1,\xff\n", "own.csv: expected a header, .*; it is no text"),
+        (b"a,b\n1,\xff\n", "own.csv: expected a header, .*; it cannot be read"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, content, words):

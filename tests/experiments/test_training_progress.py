@@ -154,10 +154,10 @@ def test_the_e_step_at_epoch_500_draws_as_later_ones_do():
     assert drawn == [1.814, 0.5, 0.5]
     told = " ".join(full.readings)
     for words in (
-        "at the end of epoch 500 already draws with .5",
-        "4 couplings of 5 hidden layers",
-        "may overhang",
-        "by a scale of 1",
+        "at the end of epoch 500 already uses .5",
+        "4 couplings with 5 hidden layers",
+        "possibly extending beyond it",
+        "with a scale of 1",
         "bfloat16",
     ):
         assert words in told

@@ -32,11 +32,11 @@ def run(path):
 
 def test_a_report_says_what_was_run_and_by_what(tmp_path):
     report = run(tmp_path)
-    assert "## What was run\n\n**This only shows that the machinery runs" in report
+    assert "## What was run\n\n**This only shows that the code runs" in report
     assert "| couplings | 6 | 8 |" in report
     assert "| height |" not in report
-    assert report.index("What was run") < report.index("What was found") < report.index("How the")
-    assert "## How the paper is read (at full scale)" in report
+    assert report.index("What was run") < report.index("## Results") < report.index("How we")
+    assert "## How we read the paper (at full scale)" in report
     line = json.loads((tmp_path / "proposal-smoke" / LINES).read_text().splitlines()[-1])
     assert line["made"].keys() == made_on("cpu").keys() == {"plmcmc", "torch", "device", "date"}
     assert line["made"]["device"] == "cpu"

@@ -160,7 +160,9 @@ def test_what_is_not_a_flow_is_never_overwritten(name, tmp_path):
     file = tmp_path / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("precious")
-    with pytest.raises(FileExistsError, match=r"results is not a saved flow or holds more"):
+    with pytest.raises(
+        FileExistsError, match=r"results is not a saved flow, or contains other files"
+    ):
         save(nice(4), tmp_path / "results", overwrite=True)
     assert file.read_text() == "precious"
 
@@ -237,7 +239,7 @@ def test_an_archive_is_overwritten_only_when_asked_and_only_a_flow(tmp_path):
     with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
         archive.writestr("holiday.jpg", b"precious")
     before = (tmp_path / "photos.zip").read_bytes()
-    with pytest.raises(FileExistsError, match="is not a saved flow or holds more"):
+    with pytest.raises(FileExistsError, match="is not a saved flow, or contains other files"):
         save(nice(4), tmp_path / "photos.zip", overwrite=True)
     assert (tmp_path / "photos.zip").read_bytes() == before
 

@@ -72,11 +72,11 @@ def test_samples_have_the_moments_of_each_member():
 
 def test_rows_that_cannot_take_turns_are_refused():
     flow, _ = mixtures()
-    with pytest.raises(ValueError, match="4 rows cannot take turns among 3 members"):
+    with pytest.raises(ValueError, match="4 rows cannot be shared equally among 3 members"):
         log_prob(flow, rows(4))
     with pytest.raises(ValueError, match="components must be at least 1; got 0"):
         GaussianMixture(2, components=0)
-    with pytest.raises(ValueError, match="4 rows cannot take turns among 5 members"):
+    with pytest.raises(ValueError, match="4 rows cannot be shared equally among 5 members"):
         log_prob(beside()[0], rows(4))
 
 

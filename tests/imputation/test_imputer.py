@@ -195,7 +195,7 @@ def bad_frame(**columns):
             {},
             "column 'c': .* got datetime64.*cannot be imputed. Leave it out",
         ),
-        (bad_frame().set_axis(["a", "a"], axis=1), {}, r"these occur twice: \['a'\]"),
+        (bad_frame().set_axis(["a", "a"], axis=1), {}, r"these occur more than once: \['a'\]"),
     ],
 )
 def test_tables_that_cannot_be_fitted(table, options, message):

@@ -75,7 +75,7 @@ def test_ordered_categories_keep_their_order_without_those_never_seen():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ([f"id{n}" for n in range(40)], "got 40 among 40 values, as identifiers"),
+        ([f"id{n}" for n in range(40)], "got 40 among 40 values, as in identifiers"),
         ([[1, 2]] * 40, "got list. Turn them into one kind"),
         ([1j] * 40, "got complex128, which cannot be imputed"),
         (pd.interval_range(0, 40), "got interval.*cannot be imputed"),

@@ -159,7 +159,7 @@ def others(config):
 
 
 SPOILT = {
-    "not told of": (without, "'mixture.* belongs to nothing"),
+    "not told of": (without, "unexpected tensor 'mixture.*"),
     "of another size": (smaller, "describes a flow of"),
     "of other members": (others, r"config\.members: expected 3, as effort\.mixtures is"),
 }
@@ -195,6 +195,6 @@ def test_mixtures_that_no_scores_have_are_refused(fitted, tmp_path, name, value)
 def test_too_many_components_are_refused():
     check_mixture(GaussianMixture(2, members=16, components=40))
     with pytest.raises(
-        ValueError, match="expected 4096 components of all members at most; got 8000"
+        ValueError, match="expected at most 4096 components over all members; got 8000"
     ):
         check_mixture(GaussianMixture(2, members=8, components=1000))

@@ -29,7 +29,7 @@ def test_what_a_column_cannot_hold_is_named():
     imputer = FlowImputer(TINY, random_state=0).fit(counts())
     with pytest.raises(DataError, match="column 'n' is stored as uint8, which cannot hold"):
         imputer.complete(counts(), 1, delta={"n": -200})
-    with pytest.raises(DataError, match="delta of column 'n' must be whole"):
+    with pytest.raises(DataError, match="delta of column 'n' must be a whole number"):
         imputer.complete(counts(), 1, delta={"n": 0.5})
 
 

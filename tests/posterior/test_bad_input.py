@@ -176,7 +176,7 @@ class TestFlows:
         posterior = plmcmc.condition(Altered(to_latent=nan_at_row_of_7), x)
         with pytest.raises(BrokenFlow, match=r"chains of rows 2, 4 start: check") as error:
             posterior.sample(4, chains=3, method=method, random_state=0)
-        assert "give another start" in str(error.value)
+        assert "choose a different start" in str(error.value)
 
     def test_the_name_is_the_row_of_x_in_later_chunks(self):
         x = np.full((200, 3), NAN)
@@ -271,7 +271,7 @@ class TestWarnings:
         slow = methods.CrankNicolson(step=0.001)
         message = warned(ConvergenceWarning, slow, x)
         assert message.startswith("rows 0, 1, 2, 3, 5: split R-hat exceeds 1.05 for 5 of 5")
-        assert "raise thin or draws (now 30), then warmup, or try another method" in message
+        assert "increase thin or draws (now 30), then warmup, or try another method" in message
         assert "CrankNicolson(step=0.001" in message
 
     def test_many_rows_are_not_all_listed(self):
@@ -299,7 +299,7 @@ class TestWarnings:
 
     def test_too_few_draws_to_judge(self):
         message = warned(ConvergenceWarning, "pcn", table(), draws=3)
-        assert "R-hat needs 4 draws per chain, 3 were asked for" in message
+        assert "R-hat needs 4 draws per chain, but only 3 were requested" in message
 
     @pytest.mark.filterwarnings("error")
     def test_chains_that_converge_say_nothing(self):

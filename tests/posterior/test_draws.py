@@ -165,14 +165,14 @@ class TestFile:
     def test_a_truncated_file_is_refused(self, tmp_path, size):
         path = made_up().save(tmp_path / "draws.safetensors")
         path.write_bytes(path.read_bytes()[:size])
-        with pytest.raises(ValueError, match=r"draws\.safetensors does not hold draws"):
+        with pytest.raises(ValueError, match=r"draws\.safetensors does not contain draws"):
             Draws.load(path)
 
     @pytest.mark.parametrize("metadata", [None, {"draws": "{"}, {"draws": "{}"}, {"draws": "3"}])
     def test_a_foreign_file_is_refused(self, tmp_path, metadata):
         path = tmp_path / "other.safetensors"
         save_file({"weight": np.zeros(3)}, path, metadata)
-        with pytest.raises(ValueError, match="does not hold draws"):
+        with pytest.raises(ValueError, match="does not contain draws"):
             Draws.load(path)
 
     def test_no_file(self, tmp_path):

@@ -100,7 +100,7 @@ def test_the_conditional_density_of_a_gaussian():
     found = posterior.log_prob(x, random_state=0)
     error = posterior.log_evidence(random_state=0).standard_error
     assert abs(found[0] - expected) <= STANDARD_ERRORS * error[0] + 1e-9
-    with pytest.raises(DataError, match="hole at row 0"):
+    with pytest.raises(DataError, match="missing values at row 0"):
         posterior.log_prob(np.where(seen, x, np.nan))
     with pytest.raises(DataError, match="shape of the data"):
         posterior.log_prob(x[:, :4])

@@ -48,7 +48,7 @@ def test_chunks_are_halved_until_they_fit_and_draws_are_the_same(error, method):
     with quiet():
         whole = plmcmc.condition(flow(), X).sample(4, **options)
     small = Small(flow(), 130 * CHAINS, ERRORS[error])
-    with quiet(), pytest.warns(MemoryWarning, match="rows at once: going on with half as many"):
+    with quiet(), pytest.warns(MemoryWarning, match="rows at once: continuing with half as many"):
         found = plmcmc.condition(small, X).sample(4, **options)
     assert (found.values == whole.values).all()
     assert (found.acceptance == whole.acceptance)[:, np.isnan(X).any(1)].all()

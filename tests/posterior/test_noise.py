@@ -139,10 +139,10 @@ def test_noise_that_differs_by_row_is_its_own_row_s_in_every_chunk(method):
 
 
 def test_noise_finer_than_rounding_is_none_and_it_says_so():
-    with pytest.warns(UserWarning, match="finer than float32 can tell"):
+    with pytest.warns(UserWarning, match="below the resolution of float32"):
         posterior = plmcmc.condition(linear().float(), X, noise=1e-8)
     assert posterior.data.noise is None or float(posterior.data.noise.max()) == 0
-    with pytest.warns(UserWarning, match="taken to be exact"):
+    with pytest.warns(UserWarning, match="treated as exact"):
         assert plmcmc.condition(linear(), X, noise=1e-50).data.noise is None
 
 
@@ -175,7 +175,7 @@ def test_on_a_curved_flow_draws_follow_the_quadrature():
     [
         (-1.0, r"noise must be a standard deviation, from 0 to .*; got -1.0 at row 0, column 0"),
         (1e300 * 1e10, "got inf at row 0, column 0"),
-        ([0.1, np.nan, 0.1], "got nan at row 0, column 1: 0 says that a value is exact"),
+        ([0.1, np.nan, 0.1], "got nan at row 0, column 1: 0 means that a value is exact"),
         ([0.1, 0.2], r"one for each value of x \(shape \(3, 3\)\); got shape \(2,\)"),
         ("small", r"noise must be one standard deviation, .*; got shape \(\)"),
     ],

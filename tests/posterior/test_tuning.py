@@ -130,7 +130,7 @@ class Numbed(Handing):
 
 def test_without_derivatives_auto_falls_back_and_says_so():
     posterior = plmcmc.condition(Numbed(linear(np.ones(3))), X)
-    with pytest.warns(DerivativeWarning, match="elliptical slices"):
+    with pytest.warns(DerivativeWarning, match="using elliptical slice sampling"):
         draws = posterior.sample(400, chains=8, thin=2, random_state=0)
     expected = COVARIANCE[0, 1] * X[0, 0]  # rough: the third column says little
     assert abs(draws.mean()[0, 1] - float(expected)) < 0.5
@@ -205,7 +205,10 @@ def test_fresh_draws_do_not_tune_the_small_steps():
         (lambda: methods.DataHamiltonian(turns=2.5), "turns must be a whole number of at least 1"),
         (lambda: methods.DataHamiltonian(tuning=0), "tuning must be a whole number of at least 1"),
         (lambda: methods.DataHamiltonian(step=float("inf")), "step must be positive"),
-        (lambda: methods.DataLangevin(adjusted=False), "nothing to tune the step by: give one"),
+        (
+            lambda: methods.DataLangevin(adjusted=False),
+            "no acceptance rate to tune the step by: pass a step",
+        ),
     ],
 )
 def test_settings_that_cannot_be(make, message):

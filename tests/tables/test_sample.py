@@ -98,7 +98,7 @@ def test_rows_of_parquet_know_their_places(tmp_path):
         ("a,b\n1,2\n3\n", "line 3: expected 2 cells, as in the first line; got 1"),
         ('a,b\n1,"2\n3,4\n', "line 2: expected a closing quote"),
         ("", "the file is empty"),
-        ("a,b\n", "names of columns only"),
+        ("a,b\n", "column names only"),
         ("PAR1\x15", "the file is Parquet"),
     ],
 )
@@ -125,7 +125,7 @@ def test_files_must_be_alike(tmp_path):
         with pytest.raises(ValueError, match="expected"):
             sampled([tmp_path / name for name in names], [], 10, seed=0)
     (tmp_path / "e.xlsx").write_bytes(b"")
-    with pytest.raises(ValueError, match="got Excel's"):
+    with pytest.raises(ValueError, match="got Excel files"):
         sampled([tmp_path / "e.xlsx"], [], 10, seed=0)
 
 

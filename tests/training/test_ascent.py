@@ -77,7 +77,7 @@ def test_a_flow_that_cannot_be_captured_is_stepped_as_it_is(monkeypatch):
     own.capturable = True
     monkeypatch.setattr(captured, "rehearse", lambda work: work())
     monkeypatch.setattr(captured, "record", refuse)
-    with pytest.warns(CaptureWarning, match="launched one by one"):
+    with pytest.warns(CaptureWarning, match="launching their operations one by one"):
         losses = [own(batch) for batch in batches()]
     torch.testing.assert_close(losses, [plain(batch) for batch in batches()])
 

@@ -110,7 +110,7 @@ def test_training_goes_on_from_where_it_was_good(name, kind):
     stretch = STRETCH[name]
     flow, faults, rates = caught(name, stretch + 2, factor=FACTORS[kind])
     assert len(faults) == 1
-    problem = "the loss leapt from" if kind == "leap" else "the loss is NaN or infinite in"
+    problem = "the loss jumped from" if kind == "leap" else "the loss is NaN or infinite in"
     assert faults[0].startswith(problem)
     where = f"updates {stretch + 1} to {2 * stretch}" if name == "table" else "epoch 2"
     assert where in faults[0]
@@ -135,7 +135,7 @@ def test_one_batch_with_a_nan(name, monkeypatch):
         return step(self, batch * torch.nan if len(seen) == 5 else batch)
 
     monkeypatch.setattr(Ascent, "__call__", damaged)
-    with pytest.warns(FaultWarning, match="the loss is NaN or infinite in epoch 2: going back"):
+    with pytest.warns(FaultWarning, match="the loss is NaN or infinite in epoch 2: restored"):
         flow = TRAININGS[name]()
     assert bool(weights(flow).isfinite().all())
 
@@ -212,7 +212,9 @@ def test_moments_go_back_too(monkeypatch):
 def test_rows_that_no_step_would_help_are_told_at_once():
     x = rows().sigmoid()
     x[5] = 2.0
-    with pytest.raises(TrainingError, match="preprocessing gives rows of x no density"):
+    with pytest.raises(
+        TrainingError, match="some rows of x have no density under the flow's preprocessing"
+    ):
         fit_flow(Preprocessed([Logit()], Linear(3)), x, held_out=0.0, random_state=0)
 
 

@@ -233,7 +233,7 @@ class TestPreprocessed:
         x = normals()
         options = {"epochs": 2, "random_state": 0, "checkpoint": tmp_path / "fit"}
         fit_flow(whitened(x, Linear(2)), x, **options)
-        with pytest.raises(CheckpointError, match=r"another run \(flow: "):
+        with pytest.raises(CheckpointError, match=r"a different run \(flow: "):
             fit_flow(whitened(2 * x, Linear(2)), x, **options)
 
 
@@ -269,7 +269,9 @@ class TestRefusals:
     def test_a_hole_names_the_row(self):
         x = normals()
         x[17, 1] = torch.nan
-        with pytest.raises(DataError, match="hole at row 17: fit_flow trains on complete rows"):
+        with pytest.raises(
+            DataError, match="missing values at row 17: fit_flow trains on complete rows"
+        ):
             fit_flow(Linear(2), x)
 
     def test_infinity_names_the_place(self):

@@ -51,7 +51,7 @@ def test_training_is_the_same_after_it_was_stopped(tmp_path, capsys):
     with pytest.raises(KeyboardInterrupt):
         fit_flow(half, images(), checkpoint=place, **OPTIONS)
     again = fit_flow(flow(), images(), checkpoint=place, progress=True, **OPTIONS)
-    assert "Training: going on from epoch" in capsys.readouterr().err
+    assert "Training: resuming at epoch" in capsys.readouterr().err
     assert again.held_out == whole.held_out
 
 

@@ -61,7 +61,9 @@ def anneal(
     """
     frame = kernel.frame
     if not isinstance(frame, Frame):
-        raise TypeError(f"walkers start from a frame of the holes, not {type(frame).__name__}")
+        raise TypeError(
+            f"walkers start from a frame of the missing entries, not {type(frame).__name__}"
+        )
     u = frame.gather(streams.normal(state.position))
     state = differentiated(kernel.target, frame.outward(u, state.position))
     log_weight, spent = lead(kernel, state, _gaussian(frame), streams, stages=stages)

@@ -112,8 +112,8 @@ def _product(whitened: Whitened, y: Tensor, tangent: Tensor) -> Tensor:
 
 def _warn_of_differences(error: Exception) -> None:
     warnings.warn(
-        f"the flow has no forward-mode derivative ({error!s:.80}): the metric is taken from finite "
-        f"differences",
+        f"the flow has no forward-mode derivative ({error!s:.80}): computing the metric by finite "
+        "differences",
         MetricWarning,
         stacklevel=5,
     )
@@ -208,8 +208,8 @@ def _warn_of_singular(usable: Tensor) -> None:
     lost = int((~usable).sum())
     if lost:
         warnings.warn(
-            f"the metric of {lost} of {len(usable)} rows is singular or not finite: less is known "
-            f"of where they can go, and their chains may move slowly",
+            f"the metric of {lost} of {len(usable)} rows is singular or not finite: falling back "
+            "to a simpler metric; these chains may mix slowly",
             MetricWarning,
             stacklevel=3,
         )

@@ -20,18 +20,19 @@ _TRANSFORMED = {"TransformedDistribution", "ConditionalTransformedDistribution"}
 
 
 def adapt(obj: Any, *, base: Any = None) -> Flow | ContextualFlow:
-    """Return `obj` as a `Flow`; a flow that needs a context gives a `ContextualFlow`.
+    """Return `obj` as a `Flow`, or as a `ContextualFlow` if it needs a context.
 
     Args:
         obj: a flow of plmcmc, zuko, nflows, normflows, FrEIA or flowjax, torch's or Pyro's
             `TransformedDistribution`, or any object with the four methods of `plmcmc.flows.Flow`.
-        base: density of the latents, for FrEIA's networks, which have none of their own: "normal",
+        base: density of the latents, for FrEIA's networks, which do not define one: "normal",
             "logistic", or a torch distribution over the flattened latents. There is no default: a
-            guess that differs from what the network was trained with would sample another density.
+            guess that differs from what the network was trained with would sample a different
+            density.
 
     Raises:
-        TypeError: when `obj` is nothing that can be adapted, or `base` is missing or in the way.
-        BrokenFlow: when it is a flow, but one that cannot be sampled exactly, with the reason.
+        TypeError: if `obj` cannot be adapted, or `base` is missing or not needed.
+        BrokenFlow: if it is a flow that cannot be sampled exactly, with the reason.
 
     Example:
         >>> import torch
@@ -43,7 +44,7 @@ def adapt(obj: Any, *, base: Any = None) -> Flow | ContextualFlow:
     """
     if isinstance(obj, type):
         # A class has the methods, too, but nobody to call them on.
-        raise TypeError(f"{obj.__name__} is a class: pass an object made of it")
+        raise TypeError(f"{obj.__name__} is a class: pass an instance of it")
     own = isinstance(obj, Flow | ContextualFlow)
     bridge = None if own else _bridge_of(obj)
     if base is not None and bridge != "freia":

@@ -84,7 +84,9 @@ def bridge(distribution: Any) -> TransformedFlow | Family:
     """Return a distribution as a `Flow`, or as a `ContextualFlow` if it has to be conditioned."""
     for transform in distribution.transforms:
         if not getattr(transform, "bijective", True):
-            raise BrokenFlow(f"{type(transform).__name__} is no bijection, as every layer must be")
+            raise BrokenFlow(
+                f"{type(transform).__name__} is not a bijection, but every layer must be one"
+            )
     adapted = TransformedFlow(distribution)
     refuse_moving_layers(adapted)
     if hasattr(distribution, "condition"):

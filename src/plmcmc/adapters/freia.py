@@ -60,16 +60,17 @@ def bridge(network: Any, base: Any) -> FreiaFlow | Family:
     shapes = _outputs(network)
     if base is None:
         raise TypeError(
-            f"{type(network).__name__} has no density of its latents: say which one it was trained "
-            f"with, as in plmcmc.adapt(network, base='normal') for independent standard normals"
+            f"{type(network).__name__} does not define a density of its latents: name the one it "
+            "was trained with, as in plmcmc.adapt(network, base='normal') for independent "
+            "standard normals"
         )
     packing = Packing(shapes)
     refuse_moving_layers(network)
     for layer in network.modules():
         if hasattr(layer, "hutchinson_samples"):
             raise BrokenFlow(
-                f"{type(layer).__name__} estimates its log-determinant, and with an estimate no "
-                f"sampling is exact: build the network of other layers"
+                f"{type(layer).__name__} only estimates its log-determinant, so sampling cannot "
+                "be exact: build the network from other layers"
             )
     adapted = FreiaFlow(network, packing, base_of(base, packing.size, home(network)))
     if _conditions(network):
@@ -83,8 +84,8 @@ def _outputs(network: Any) -> list[tuple[int, ...]]:
     if hasattr(network, "global_out_shapes"):
         if len(network.in_nodes) != 1:
             raise TypeError(
-                f"{type(network).__name__} has {len(network.in_nodes)} inputs, and a flow's rows "
-                f"are one: join them in the network (FrEIA.modules.Concat)"
+                f"{type(network).__name__} has {len(network.in_nodes)} inputs, but a flow takes "
+                "one: join them in the network (FrEIA.modules.Concat)"
             )
         return network.global_out_shapes
     if hasattr(network, "shapes") and hasattr(network, "module_list"):
@@ -102,7 +103,7 @@ def _conditions(network: Any) -> int:
         count = len({place for place in network.conditions if place is not None})
     if count > 1:
         raise TypeError(
-            f"{type(network).__name__} has {count} conditions, and a row's context is one: join "
-            f"them in the network"
+            f"{type(network).__name__} has {count} conditions, but a row has one context: join "
+            "them in the network"
         )
     return count

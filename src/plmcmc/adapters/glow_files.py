@@ -61,8 +61,8 @@ def load_glow(path: str | Path) -> Preprocessed:
         path: their `.pt`, `.pth` or `.pkg` file.
 
     Returns:
-        A flow of images `(height, width, channels)` of integers 0 to 255, as its project
-        prepared them (chaiyujin's are BGR where they were read so); `.flow` is the bare `Glow`.
+        A flow of images `(height, width, channels)` of integers 0 to 255, prepared as in that
+        project (for chaiyujin's in BGR order if images were read so); `.flow` is the bare `Glow`.
     """
     path = Path(path)
     _refuse_compressed(path)
@@ -73,13 +73,13 @@ def load_glow(path: str | Path) -> Preprocessed:
     except Exception as problem:
         # torch raises many kinds, by how the file is damaged or what it holds beside tensors.
         reason = str(problem).splitlines()[0]
-        raise FileError(f"{path} cannot be read as tensors alone: {reason}") from problem
+        raise FileError(f"{path} cannot be read as a file of plain tensors: {reason}") from problem
     weights, names = _recognised(path, found)
     try:
         glow = _built(weights, names)
         _fill(glow, weights, names)
     except (LookupError, ValueError, RuntimeError) as problem:
-        raise FileError(f"{path} is not whole: {problem}") from problem
+        raise FileError(f"{path} is incomplete: {problem}") from problem
     # The one project learned integers spread over their bins, the other x / 255 as it is.
     chaiyujin: list[Step] = [Whiten(torch.zeros(1), torch.full((1,), 255.0))]
     y0ast: list[Step] = [Dequantise(256), Whiten(torch.full((1,), 0.5), torch.ones(1))]
@@ -103,7 +103,9 @@ def _refuse_larger_than(path: Path, weights: Weights) -> None:
     """Refuse tensors that claim more numbers than the file has room for."""
     claimed = sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
     if claimed > path.stat().st_size:
-        raise FileError(f"{path} is damaged: its tensors claim {claimed} bytes, more than it has")
+        raise FileError(
+            f"{path} is damaged: its tensors claim {claimed} bytes, more than the file has"
+        )
 
 
 def _recognised(path: Path, found: object) -> tuple[Weights, Names]:
@@ -122,18 +124,18 @@ def _recognised(path: Path, found: object) -> tuple[Weights, Names]:
             _refuse_what_is_not_there(path, weights)
             return weights, names
     raise FileError(
-        f"{path} is no checkpoint of y0ast/Glow-PyTorch or chaiyujin/glow-pytorch: expected a "
-        f"tensor flow.layers.1.block.0.conv.weight or flow.layers.1.f.0.weight"
+        f"{path} is not a checkpoint of y0ast/Glow-PyTorch or chaiyujin/glow-pytorch: expected a "
+        "tensor flow.layers.1.block.0.conv.weight or flow.layers.1.f.0.weight"
     )
 
 
 def _refuse_what_is_not_there(path: Path, weights: Weights) -> None:
     if any(key.startswith("project_ycond") for key in weights):
-        raise FileError(f"{path} is conditioned on classes: only unconditional flows can be read")
+        raise FileError(f"{path} is class-conditional: only unconditional flows can be read")
     if not any(key.startswith("flow.layers.1.invconv.") for key in weights):
         raise FileError(
-            f"{path} shuffles or reverses channels, and does not say in which order: only flows "
-            f"with invertible 1x1 convolutions can be read"
+            f"{path} shuffles or reverses channels without recording the order: only flows with "
+            "invertible 1x1 convolutions can be read"
         )
 
 
@@ -147,7 +149,7 @@ def _built(weights: Weights, names: Names) -> Glow:
     last = weights[f"flow.layers.1.{names.network}.4{names.convolution}.weight"]
     channels = weights["flow.layers.1.actnorm.bias"].numel() // 4
     if len(steps) % levels:
-        raise ValueError(f"its {levels} levels have {len(steps)} steps in all")
+        raise ValueError(f"its {levels} levels cannot share {len(steps)} steps equally")
     config = {
         "shape": [channels, *(2**levels * side for side in weights["prior_h"].shape[2:])],
         "levels": levels,
@@ -157,7 +159,7 @@ def _built(weights: Weights, names: Names) -> Glow:
     }
     there = sum(tensor.numel() for tensor in weights.values())
     if numbers(Glow.name, config) > MORE * there:
-        raise ValueError(f"its first layer is that of a larger flow than {there} numbers make")
+        raise ValueError(f"its first layer implies a larger flow than its {there} numbers")
     return Glow(**config, activation="relu", random_state=0)
 
 

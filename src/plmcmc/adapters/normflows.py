@@ -132,11 +132,11 @@ def _refuse_layers(flow: Any) -> None:
         name = type(layer).__name__
         if name == "BatchNorm" and type(layer).__module__.startswith("normflows"):
             raise BrokenFlow(
-                "normflows' BatchNorm takes the mean of the batch it is given, in eval mode too, "
-                "and has no inverse: build the model with ActNorm instead"
+                "normflows' BatchNorm uses the mean of the current batch, even in eval mode, and "
+                "has no inverse: build the model with ActNorm instead"
             )
         if "Circular" in name or "Periodic" in name or name == "UniformGaussian":
             raise BrokenFlow(
-                f"normflows' {name} is for angles, and repeats its density beyond the circle "
-                f"without end: build the model with layers and a base on the line"
+                f"normflows' {name} is for angles, and its density repeats endlessly beyond the "
+                "circle: build the model from layers and a base on the real line"
             )

@@ -22,16 +22,16 @@ def refuse_moving_layers(flow: nn.Module) -> None:
         where = f"{type(flow).__name__}'s layer {name or 'itself'} ({type(layer).__name__})"
         if layer.training and _changes_in_training(layer):
             raise BrokenFlow(
-                f"{where} is in train mode, where its answer depends on the batch or on chance: "
-                f"call eval() on the flow first"
+                f"{where} is in train mode, where its output depends on the batch or on chance: "
+                "call eval() on the flow first"
             )
         marks = _WAITING | (_WAITING_IN_TRAINING if layer.training else {})
         for attribute, waiting in marks.items():
             if bool(getattr(layer, attribute, not waiting)) is waiting:
                 instead = ", or call eval() on it" if attribute in _WAITING_IN_TRAINING else ""
                 raise BrokenFlow(
-                    f"{where} takes its weights from the first batch it sees, and has seen none: "
-                    f"pass a batch of training data through the flow first{instead}"
+                    f"{where} initialises its weights from the first batch it sees, and has not "
+                    f"seen one: pass a batch of training data through the flow first{instead}"
                 )
 
 
@@ -60,11 +60,11 @@ def refuse_one_way(flow: Flow, name: str) -> None:
             ) from error
     if count != z[0].numel():
         raise BrokenFlow(
-            f"{name} maps {z[0].numel()} latents to {count} values: its rows fill no space, and "
-            f"have no density there; leave out what the others determine"
+            f"{name} maps {z[0].numel()} latents to {count} values: latent and data dimensions "
+            "differ, so the flow has no density; leave out values that the others determine"
         )
     if not torch.allclose(first, again, rtol=_ALIKE, atol=_ALIKE, equal_nan=True):
         raise BrokenFlow(
-            f"{name} gives another log-determinant each time it is asked: an estimate, with which "
-            f"no sampling is exact; build it with an exact one"
+            f"{name} returns a different log-determinant each time: it is an estimate, so "
+            "sampling cannot be exact; build the flow with an exact one"
         )

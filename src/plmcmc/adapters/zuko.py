@@ -65,13 +65,13 @@ def bridge(flow: Any) -> ZukoFlow | Family:
     """Return a zuko flow as a `Flow`, or as a `ContextualFlow` when it cannot do without one."""
     if not isinstance(flow, nn.Module) or not hasattr(flow, "transform"):
         raise TypeError(
-            f"{type(flow).__name__} is not a zuko flow: pass zuko.flows.NSF(...) or like"
+            f"{type(flow).__name__} is not a zuko flow: pass zuko.flows.NSF(...) or similar"
         )
     refuse_moving_layers(flow)
     if any(getattr(layer, "exact", True) is False for layer in flow.modules()):
         raise BrokenFlow(
             f"{type(flow).__name__} was built with exact=False: its log-determinant is an "
-            f"estimate, with which no sampling is exact; build it with exact=True"
+            "estimate, so sampling cannot be exact; build it with exact=True"
         )
     adapted = ZukoFlow(flow)
     if _needs_context(flow):

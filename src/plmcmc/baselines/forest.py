@@ -22,16 +22,16 @@ Seen = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ForestImputer:
-    """Fills holes as missForest does.
+    """Fills missing values as missForest does.
 
-    It starts at the column means and visits the columns from the least to the most missing. It
-    stops once an iteration changes the table more than the one before did, and keeps the table from
+    Starts from the column means, and visits columns from the fewest to the most missing values.
+    Stops when an iteration changes the table more than the previous one did, and returns the table
     before that iteration.
 
     Attributes:
-        trees: In each forest.
-        max_iterations: How often each column is visited at most.
-        random_state: Seed; None takes a fresh one every time.
+        trees: Number of trees in each forest.
+        max_iterations: Maximum number of visits to each column.
+        random_state: Seed; None takes a new one every time.
         jobs: Threads that grow trees (scikit-learn's `n_jobs`); results do not depend on it.
     """
 
@@ -49,7 +49,7 @@ class ForestImputer:
         """Return the table `(rows, columns)` with its NaN filled.
 
         Raises:
-            DataError: if `x` is no table of numbers, or has a column without any.
+            DataError: if `x` is not a table of numbers, or has a column without any.
         """
         values, seen = checked_table(x)
         rng = np.random.default_rng(self.random_state)

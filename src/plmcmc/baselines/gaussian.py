@@ -21,7 +21,7 @@ Table = NDArray[np.float64]
 
 
 class GaussianImputer:
-    """Fills holes with their mean given what a row has, under a Gaussian fitted to the table.
+    """Fills missing values with their conditional means under a Gaussian fitted to the table.
 
     Example:
         >>> x = np.array([[1.0, 2.1], [2.0, 3.9], [3.0, 6.1], [4.0, 7.9], [5.0, np.nan]])
@@ -30,7 +30,7 @@ class GaussianImputer:
     """
 
     def fill(self, x: Any) -> Table:
-        """Return the table with its holes at their conditional means."""
+        """Return the table with missing values replaced by their conditional means."""
         return _Fitted(x).completed(0.0)
 
     def sample(self, x: Any, draws: int = 20, random_state: RandomState = None) -> Table:

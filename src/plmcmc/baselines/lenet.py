@@ -128,7 +128,9 @@ def _digits(images: Any) -> NDArray[Any]:
         raise DataError(f"LeNet takes images of 28 x 28 pixels; got shape {values.shape}")
     if not seen.all():
         row = int(np.argwhere(~seen)[0, 0])
-        raise DataError(f"LeNet takes complete images; image {row} has holes: fill it first")
+        raise DataError(
+            f"LeNet takes complete images; image {row} has missing pixels: fill it first"
+        )
     return values
 
 

@@ -13,7 +13,7 @@ Table = NDArray[np.float64]
 
 
 class MeanImputer:
-    """Fills every hole with the mean of what its column has.
+    """Fills missing values with the mean of the observed values of their column.
 
     Example:
         >>> MeanImputer().fill([[1.0, 2.0], [3.0, float("nan")], [float("nan"), 6.0]])
@@ -43,9 +43,7 @@ def column_means(values: Table, seen: NDArray[np.bool_]) -> Table:
     """Return the means of what is seen, or raise `DataError` where a column has nothing."""
     empty = np.flatnonzero(~seen.any(axis=0))
     if empty.size:
-        raise DataError(
-            f"column {empty[0]} has no observed value, so nothing is known of it: leave it out"
-        )
+        raise DataError(f"column {empty[0]} has no observed values: leave it out")
     return values.mean(axis=0, where=seen)
 
 

@@ -39,11 +39,11 @@ class MisganImputer:
     """Fills grey images as MisGAN does.
 
     Attributes:
-        latent: Dimensions of the generators' latents.
+        latent: Number of latent dimensions of the generators.
         channels: Of the largest images inside generators, and of the critics' first convolution.
         width: Units of the imputer's three hidden layers; None takes one for each pixel.
-        tau: What critics are shown in place of missing pixels.
-        alpha: Weight, for the generator of masks, of how its masks look on images.
+        tau: Value shown to critics in place of missing pixels.
+        alpha: Weight of the image loss in training the mask generator.
         beta: Weight, for the generator of images, of how they look beside completed ones.
         penalty: Weight of the critics' gradient penalty.
         critic_steps: Steps of the critics for one of the generators.
@@ -51,7 +51,7 @@ class MisganImputer:
         batch_size: Images per step; those left over sit out an epoch.
         learning_rate: Of Adam, for generators of images and masks and their critics.
         imputer_learning_rate: For the imputer and its critic.
-        random_state: Seed; None takes a fresh one every time.
+        random_state: Seed; None takes a new one every time.
         device: Where to compute; None is where the images are.
         progress: Show a bar; by default on a terminal only.
     """
@@ -90,8 +90,8 @@ class MisganImputer:
                 saving takes more than a twentieth of the time.
 
         Raises:
-            DataError: if these are no such images.
-            CheckpointError: if the checkpoint is damaged, or another run's.
+            DataError: if the images are invalid.
+            CheckpointError: if the checkpoint is damaged, or belongs to a different run.
             TrainingError: if the critics' losses are no longer finite.
         """
         values, seen = checked_images(images, observed)

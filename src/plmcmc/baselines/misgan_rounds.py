@@ -83,7 +83,8 @@ class Rounds:
             self.replays.clear()
             self.capturable = False
             warnings.warn(
-                f"MisGAN's steps cannot be captured, and are launched one by one ({error!s:.200})",
+                "could not capture MisGAN's steps in a CUDA graph; launching their operations one "
+                f"by one ({error!s:.200})",
                 CaptureWarning,
                 stacklevel=2,
             )

@@ -41,19 +41,19 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True)
 class MiwaeImputer:
-    """Fills holes as MIWAE does.
+    """Fills missing values as MIWAE does.
 
     Attributes:
-        latent: Dimensions of the latents.
+        latent: Number of latent dimensions.
         width: Units of each hidden layer.
-        layers: Hidden layers of the encoder, and of the decoder; the paper's three are counted with
-            the last, linear one.
-        training_samples: Weighted latents of a row in training.
-        samples: Weighted latents of a row to fill it.
+        layers: Hidden layers of the encoder, and of the decoder; the paper's three include the
+            last, linear one.
+        training_samples: Number of weighted latents per row in training.
+        samples: Number of weighted latents per row when filling.
         epochs: Passes over the table.
         batch_size: Rows per step.
         learning_rate: Of Adam.
-        random_state: Seed; None takes a fresh one every time.
+        random_state: Seed; None takes a new one every time.
         device: Where to compute.
         progress: Show a bar; by default on a terminal only.
     """
@@ -83,8 +83,8 @@ class MiwaeImputer:
                 saving takes more than a twentieth of the time.
 
         Raises:
-            DataError: if `x` is no table of numbers, or has a column without any.
-            CheckpointError: if the checkpoint is damaged, or another run's.
+            DataError: if `x` is not a table of numbers, or has a column without any.
+            CheckpointError: if the checkpoint is damaged, or belongs to a different run.
             TrainingError: if the bound is no longer finite.
         """
         values, seen = checked_table(x)
@@ -109,7 +109,7 @@ class MiwaeImputer:
 
 @dataclass(frozen=True)
 class Miwae:
-    """A trained MIWAE, which fills tables of the columns that it was trained on.
+    """A trained MIWAE, which fills tables with the columns that it was trained on.
 
     Attributes:
         network: The autoencoder, of whitened columns.
@@ -183,7 +183,7 @@ class Miwae:
         x, observed = _whitened(values[holed], seen[holed], self.units, self._device)
         source = generator(seed, purpose, device=self._device)
         size = max(1, AT_ONCE // (self.samples * self.network.widest))
-        with progress_bar("Filling by MIWAE", len(holed), show=self.progress) as report:
+        with progress_bar("Filling with MIWAE", len(holed), show=self.progress) as report:
             for start in range(0, len(holed), size):
                 part = slice(start, start + size)
                 noise = self.network.noise(self.samples, len(x[part]), source)

@@ -72,7 +72,7 @@ class MiwaeEpoch:
                 f"{self.learning_rate})"
             )
         self.bounds[done] = found
-        return Epochs(state.done + 1), f"bound {found:.3f} nats a row"
+        return Epochs(state.done + 1), f"bound {found:.3f} nats per row"
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, the optimizer's moments and the history."""

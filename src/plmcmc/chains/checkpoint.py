@@ -24,7 +24,7 @@ from plmcmc.storage.strict_json import Fields, parsed
 
 
 class CheckpointError(FileError):
-    """A checkpoint is damaged, or belongs to another run."""
+    """A checkpoint is damaged, or belongs to a different run."""
 
 
 @runtime_checkable
@@ -152,7 +152,7 @@ class Checkpoint:
         try:
             # Not a pipe, which might never end.
             if not self.path.is_file():
-                raise ValueError("it is no file")
+                raise ValueError("it is not a file")
             with self.path.open("rb") as start:
                 check_header(start.read(8))
             with safe_open(self.path, "pt") as file:
@@ -165,7 +165,7 @@ class Checkpoint:
 
     def _damaged(self, error: Exception) -> CheckpointError:
         return CheckpointError(
-            f"{self.path} is not a checkpoint, or a damaged one ({error}): delete it to start over"
+            f"{self.path} is not a checkpoint, or is damaged ({error}): delete it to start over"
         )
 
     def _read(self, wanted: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -175,11 +175,12 @@ class Checkpoint:
         differing = sorted(k for k in found.keys() | own.keys() if found.get(k) != own.get(k))
         if differing:
             details = "; ".join(
-                f"{key}: {found.get(key)!s:.60} there, {own.get(key)!s:.60} here"
+                f"{key}: saved {found.get(key)!s:.60}, now {own.get(key)!s:.60}"
                 for key in differing
             )
             raise CheckpointError(
-                f"{self.path} belongs to another run ({details}): delete it, or give another path"
+                f"{self.path} belongs to a different run ({details}): delete it, or give another "
+                "path"
             )
         like = {f"{name}.{key}": t for name, part in wanted.items() for key, t in part.items()}
         like["step"] = torch.tensor(0)
@@ -190,7 +191,7 @@ class Checkpoint:
             for key, tensor in tensors.items():
                 check_same(tensor, like[key], key)
             if _digest(tensors) != noted["sha256"] or int(tensors["step"]) < 0:
-                raise ValueError("sha256: its tensors are not what was hashed")
+                raise ValueError("sha256: its tensors do not match this hash")
         except CheckpointError:
             raise
         except _DAMAGE as error:
@@ -198,12 +199,15 @@ class Checkpoint:
         return tensors
 
     def _check_names(self, found: set[str], wanted: set[str]) -> None:
-        for names, words in ((wanted - found, "lacks"), (found - wanted, "has, beside others,")):
+        for names, words in (
+            (wanted - found, "lacks tensors"),
+            (found - wanted, "has unexpected tensors"),
+        ):
             if names:
                 listed = ", ".join(f"{name:.60}" for name in sorted(names)[:3])
                 raise CheckpointError(
-                    f"{self.path} {words} {listed}: another version wrote it; delete it to start "
-                    f"over"
+                    f"{self.path} {words} {listed}: it was written by another version; delete it "
+                    f"to start over"
                 )
 
 

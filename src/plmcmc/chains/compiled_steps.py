@@ -108,7 +108,7 @@ class _Served:
         same = self.left and self.left[0][0].kind == kind and self.left[0][1].ndim == like.ndim
         if not same:
             raise ValueError(
-                "expected a kernel that asks for the same random numbers at every step; this one "
-                "does not: leave compiled out"
+                "expected a kernel that requests random numbers of the same kinds and shapes at "
+                "every step; this one does not: leave compiled out"
             )
         return self.left.pop(0)[1]

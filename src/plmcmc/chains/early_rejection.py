@@ -78,7 +78,7 @@ class EarlyRejection:
         if half.replay is not None:
             if half.streams is not streams:
                 raise ValueError(
-                    "recorded steps draw from the streams that they were recorded with"
+                    "recorded steps can only use the random streams that they were recorded with"
                 )
             half.replay()
             return half.found

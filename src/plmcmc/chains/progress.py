@@ -13,7 +13,7 @@ Progress = Callable[[int, str], None]
 # Seconds from one line to the next.
 BETWEEN_LINES = 60.0
 # Words of a run that goes on: a line says so at once.
-GOING_ON = "going on from"
+GOING_ON = "resuming at"
 
 
 def in_silence(done: int, words: str) -> None:

@@ -37,7 +37,7 @@ class Replayed:
         if self._again is not None:
             if self._again.streams is not streams:
                 raise ValueError(
-                    "recorded steps draw from the streams that they were recorded with"
+                    "recorded steps can only use the random streams that they were recorded with"
                 )
             return self._again(state)
         state, info = self.kernel.step(state, streams)

@@ -25,14 +25,14 @@ class Start(Protocol):
 
 @dataclass(frozen=True)
 class Unconditional:
-    """Samples of the flow, at a temperature: the paper's "reduced variance" below 1.
+    """Samples of the flow at a temperature; below 1, the paper's "reduced variance".
 
-    Samples that are not finite are drawn again at half the temperature.
+    Samples that are not finite are redrawn at half the temperature.
 
     Args:
-        temperature: scale of the latents.
-        projected: put the observed values in, so that a latent chain starts at `y_O = x_O`. The
-            paper does not: its chains start at the sample itself and must find `x_O` first.
+        temperature: factor applied to the latents.
+        projected: insert the observed values, so that a latent chain starts at `y_O = x_O`. The
+            paper does not: its chains start at the sample itself and must first find `x_O`.
     """
 
     temperature: float = 1.0
@@ -60,16 +60,15 @@ class NothingSeen(DataError):
     def __init__(self, places: list[int]) -> None:
         self.places = places
         super().__init__(
-            "FromObserved copies what a row has seen, and a row has seen nothing: start from "
-            "Unconditional()"
+            "FromObserved copies observed values, but a row has none: start from Unconditional()"
         )
 
 
 @dataclass(frozen=True)
 class FromObserved:
-    """Fills holes with values drawn from the row's observed ones: the paper's CIFAR start.
+    """Fills missing entries with random observed values of the same row: the paper's CIFAR start.
 
-    Images with channels, first or last, copy whole pixels, all channels together.
+    In images with channels, first or last, whole pixels are copied, all channels together.
     """
 
     def __call__(self, flow: Flow, data: Incomplete, streams: Streams) -> Tensor:
@@ -99,9 +98,9 @@ def _channels_first(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Given:
-    """A completion that the caller has: `(rows, *event)` or one per chain `(chains, rows, *event)`.
+    """Given completions: `(rows, *event)`, or one per chain `(chains, rows, *event)`.
 
-    Observed entries of it are ignored by data-space kernels, and replaced here for latent ones.
+    Their observed entries are ignored in data space, and replaced for kernels in latent space.
     """
 
     completion: Tensor
@@ -139,7 +138,9 @@ class Given:
             )
         projected = data.project(full)
         if not bool(torch.isfinite(projected).all()):
-            raise DataError("a given start must be finite at the holes; it has NaN or infinity")
+            raise DataError(
+                "a given start must be finite at missing entries; it has NaN or infinity"
+            )
         return projected
 
 

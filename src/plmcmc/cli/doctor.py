@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from plmcmc.diagnostics import Finding
 
 BROKEN = (
-    "Draws on this machine cannot be trusted. Run `pip check`, reinstall torch, try another "
-    "--device; if it stays, please report it with the lines below."
+    "Draws on this machine cannot be trusted. Run `pip check`, reinstall torch, or try another "
+    "--device; if the problem persists, please report it with the lines below."
 )
 
 
@@ -25,14 +25,15 @@ def add_doctor(commands: Commands) -> None:
     """Add `plmcmc doctor`."""
     doctor = commands.add_parser(
         "doctor",
-        help="show versions, devices, memory and threads, and test that draws are exact here",
+        help="show versions, devices, memory and threads, and test that sampling is exact on this "
+        "machine",
         description="Show versions, devices, memory and threads; draw from small flows and compare "
-        "with a formula, with an integral and with rows of the flow's own (under a minute); end "
-        "with what to paste into an issue. Exit code 1 if draws are not as they should be.",
+        "with a closed form, a numerical integral and the flow's own samples (under a minute); "
+        "finish with text to paste into an issue. Exit code 1 if the draws are wrong.",
     )
     add = doctor.add_argument
-    add("--json", action="store_true", help="the same for machines, as one JSON object")
-    add("--device", default="cpu", help="where to draw, such as cuda (%(default)s)")
+    add("--json", action="store_true", help="print everything as one JSON object")
+    add("--device", default="cpu", help="device to test, such as cuda (default: %(default)s)")
     doctor.set_defaults(command=_run)
 
 
@@ -46,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
     found = machine()
     if not arguments.json:
         print(_shown(found), flush=True)
-        print(f"\nSelf-test of exactness on {arguments.device}, under a minute:", flush=True)
+        print(f"\nSelf-test of exactness on {arguments.device} (under a minute):", flush=True)
     with one_thread():
         findings = self_test(arguments.device)
     passed = all(own.passed for own in findings)
@@ -56,7 +57,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print(json.dumps(found | {"self_test": told}, indent=2))
     else:
         print("\n".join(_line(own) for own in findings))
-        print("\nAll is well." if passed else f"\n{BROKEN}")
+        print("\nAll tests passed." if passed else f"\n{BROKEN}")
         print(f"\n{_report(found, arguments.device, findings)}")
     return 0 if passed else 1
 
@@ -74,7 +75,7 @@ def _shown(found: Mapping[str, Any]) -> str:
         lines.append(f"  {own['name']:14} {own['model']}{cores}, {memory}")
     if len(found["devices"]) == 1:
         lines.append("  no GPU that torch can use")
-    lines += ["", "Threads (commands on tables take one, unless OMP_NUM_THREADS says more):"]
+    lines += ["", "Threads (commands on tables use one, unless OMP_NUM_THREADS asks for more):"]
     lines += [f"  {name:18} {number}" for name, number in found["threads"].items()]
     return "\n".join(lines)
 
@@ -94,7 +95,7 @@ def _report(found: Mapping[str, Any], device: str, findings: Sequence[Finding]) 
     )
     threads = ", ".join(f"{name} {number}" for name, number in found["threads"].items())
     lines = [
-        "What to report (paste this into an issue, with the command and what it said):",
+        "What to report (paste this into an issue, with the command and its output):",
         "",
         "```",
         f"plmcmc {found['plmcmc']}, Python {found['python']}, {found['platform']}",

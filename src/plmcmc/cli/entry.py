@@ -65,15 +65,15 @@ def _short_of_memory(error: MemoryError | RuntimeError, less: str) -> str:
     if said.startswith("not enough memory"):
         return str(error)
     return (
-        f"expected more memory than there is ({said}). Use fewer rows or columns{less} or a "
-        f"machine with more"
+        f"ran out of memory ({said}). Use fewer rows or columns{less} or a machine with more memory"
     )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="plmcmc",
-        description="Fill the holes of tables, and draw exactly from what flows expect there.",
+        description="Fill missing values in tables, and draw exact conditional samples from "
+        "normalizing flows.",
         epilog="As a library: draws = plmcmc.condition(flow, x).sample(). See the README.",
     )
     parser.add_argument("--version", action="version", version=f"plmcmc {__version__}")
@@ -92,16 +92,20 @@ def _parser() -> argparse.ArgumentParser:
 def _add_demo(commands: Commands) -> None:
     demo = commands.add_parser(
         "demo",
-        help="fill a table beside other methods, then complete digits, on data that comes along",
-        description="Hide half of a table (scikit-learn's breast cancer, ten columns), fill it, "
-        "and compare with the truth and with other methods. Then train a small flow on 8x8 digits, "
-        "hide half of each of some it has not seen, and draw completions. Writes tables, models, "
-        "pictures and a report. No download; one to two minutes on two cores.",
+        help="fill a table and complete digit images on bundled data; compare with other methods",
+        description="Hide half of a table (scikit-learn's breast cancer data, ten columns), fill "
+        "it, and compare with the truth and with other methods. Then train a small flow on 8x8 "
+        "digits, hide half of some unseen digits, and draw completions. Writes tables, models, "
+        "pictures and a report. No download; takes one to two minutes on two cores.",
     )
     demo.add_argument(
-        "-o", "--output", default="plmcmc-demo", metavar="DIR", help="where to write (%(default)s)"
+        "-o",
+        "--output",
+        default="plmcmc-demo",
+        metavar="DIR",
+        help="directory to write to (default: %(default)s)",
     )
-    demo.add_argument("--seed", type=int, default=0, help="random seed (%(default)s)")
+    demo.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
     demo.set_defaults(command=_run_demo)
 
 
@@ -117,19 +121,32 @@ def _run_demo(arguments: argparse.Namespace) -> int:
 def _add_calibrate(commands: Commands) -> None:
     calibrate = commands.add_parser(
         "calibrate",
-        help="test that a sampler draws from a flow's own conditionals",
-        description="Draw rows from a saved flow, hide part of each, sample it, and test that the "
-        "truth's ranks among the draws are uniform. Exit code 1 if they are not.",
+        help="test that a sampler draws exactly from a flow's conditional distributions",
+        description="Draw rows from a saved flow, hide part of each row, sample the hidden part, "
+        "and test that the ranks of the true values among the draws are uniform. Exit code 1 if "
+        "they are not.",
     )
-    calibrate.add_argument("flow", metavar="FLOW", help="what plmcmc.save wrote")
+    calibrate.add_argument("flow", metavar="FLOW", help="a flow saved by plmcmc.save")
     add = calibrate.add_argument
-    add("--rate", type=float, default=0.5, help="share of entries to hide (%(default)s)")
-    add("--rows", type=int, default=256, help="rows to draw from the flow (%(default)s)")
-    add("--draws", type=int, default=63, help="draws to rank among (%(default)s)")
-    add("--thin", type=int, default=5, help="steps between two draws (%(default)s)")
-    add("--method", default="auto", help="the sampler to judge (%(default)s)")
-    add("--seed", type=int, default=0, help="random seed (%(default)s)")
-    add("--picture", metavar="PNG", help="write histograms of the ranks here")
+    add(
+        "--rate", type=float, default=0.5, help="fraction of entries to hide (default: %(default)s)"
+    )
+    add(
+        "--rows",
+        type=int,
+        default=256,
+        help="number of rows to draw from the flow (default: %(default)s)",
+    )
+    add(
+        "--draws",
+        type=int,
+        default=63,
+        help="number of draws to rank each true value among (default: %(default)s)",
+    )
+    add("--thin", type=int, default=5, help="steps between two kept draws (default: %(default)s)")
+    add("--method", default="auto", help="the sampler to test (default: %(default)s)")
+    add("--seed", type=int, default=0, help="random seed (default: %(default)s)")
+    add("--picture", metavar="PNG", help="write histograms of the ranks to this file")
     calibrate.set_defaults(command=_run_calibrate)
 
 

@@ -62,7 +62,7 @@ def _fit(arguments: Namespace, team: Team) -> None:
     plan = plan_of_tables(tables, arguments)
     tell_passed(plan, tables)
     if not plan.known.kinds:
-        raise ValueError("expected a column to learn from; say with --types what they are")
+        raise ValueError("no column can be learned from; declare column kinds with --types")
     check_enough(plan, tables)
     frames = [table.frame(plan.known) for table in tables]
     with warnings_in_words(), _working_together(team, part, arguments) as job:
@@ -86,16 +86,19 @@ def _read(arguments: Namespace, team: Team) -> list[Table]:
     if arguments.rows is None:
         # Machines may differ, and all must learn from the same rows: the leader decides.
         arguments.rows = team.agreed(rows_to_read(paths, team.beside) or 0) or None
-        why = "all would take more memory than there is"
+        why = "all rows would not fit into memory"
     else:
-        why = "--rows"
+        why = "as set by --rows"
     if arguments.rows is None:
         return read_tables(paths, arguments.na_values, arguments.exclude)
     seed = SEED if arguments.seed is None else arguments.seed
     found = sampled(paths, arguments.na_values, arguments.rows, seed, arguments.exclude)
     taken = sum(table.rows for table in found.tables)
     if taken < found.rows:
-        say(f"Learning from {taken:,} of {found.rows:,} rows, at random (seed {seed}): {why}.")
+        say(
+            f"Learning from {taken:,} of {found.rows:,} rows, chosen at random (seed {seed}): "
+            f"{why}."
+        )
     return found.tables
 
 
@@ -119,12 +122,14 @@ def check_enough(plan: Plan, tables: Sequence[Table]) -> None:
     if rows < LEAST_ROWS:
         raise ValueError(
             f"{', '.join(str(table.path) for table in tables)}: expected at least {LEAST_ROWS} "
-            f"rows to learn from; got {rows}. Add rows, or fill these by a --model of others"
+            f"rows to learn from; got {rows}. Add rows, or fill them with --model, using a model "
+            "fitted on other data"
         )
     if columns > rows:
         warn(
-            f"there are more columns ({columns}) than rows ({rows}): what is filled in will say "
-            f"little more than each column's own values. Add rows, or --exclude columns"
+            f"there are more columns ({columns}) than rows ({rows}): filled-in values will "
+            "reflect little more than each column's own distribution. Add rows, or --exclude "
+            "columns"
         )
 
 

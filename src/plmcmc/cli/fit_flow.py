@@ -67,13 +67,13 @@ def fit_flow_command(arguments: Namespace) -> None:
     test = _read(arguments.test, arguments.bits) if arguments.test else None
     if test is not None and test.shape[1:] != images.shape[1:]:
         raise ValueError(
-            f"{arguments.test}: expected images of {images.shape[1:]}, as {arguments.data} has; "
+            f"{arguments.test}: expected images of {images.shape[1:]}, as in {arguments.data}; "
             f"got {test.shape[1:]}"
         )
     flow = _built(arguments.flow, size, images, arguments.bits, arguments.seed)
     weights = sum(p.numel() for p in flow.flow.parameters())
     rows, *shape = images.shape
-    say(f"{rows:,} images of {' x '.join(map(str, shape))}; {weights:,} weights to learn.")
+    say(f"{rows:,} images of {' x '.join(map(str, shape))}; {weights:,} trainable weights.")
     identity = _identity(arguments, size, images)
     with (
         warnings_in_words(),
@@ -83,7 +83,7 @@ def fit_flow_command(arguments: Namespace) -> None:
         _tell(fitted, images)
         if test is not None:
             found = bits_per_value(_likelihood(fitted.flow, test), test[0].size)
-            say(f"Images of {arguments.test}: {found:.3f} bits a value.")
+            say(f"Images of {arguments.test}: {found:.3f} bits per value.")
         source = torch.Generator(arguments.device).manual_seed(arguments.seed)
         with torch.no_grad():
             drawn = sample(fitted.flow, SAMPLES, source, temperature=arguments.temperature)
@@ -93,7 +93,7 @@ def fit_flow_command(arguments: Namespace) -> None:
         job.claim([sheet, place])
         write_sheet(sheet, drawn.cpu().numpy(), 2**arguments.bits)
         save(fitted.flow.cpu(), place, overwrite=overwrite)
-    say(f"Written: {place} (plmcmc.load reads it)\nWritten: {sheet}")
+    say(f"Written: {place} (load it with plmcmc.load)\nWritten: {sheet}")
     say(f"{time.perf_counter() - began:.1f} s in all.")
 
 
@@ -108,14 +108,14 @@ def _checked(
     if not arguments.temperature > 0:
         raise ValueError(f"--temperature must be above 0; got {arguments.temperature}")
     if sheet.suffix.lower() != ".png":
-        raise ValueError(f"--samples {sheet}: expected a name that ends in .png")
+        raise ValueError(f"--samples {sheet}: expected a file name that ends in .png")
     check_model_place(place, "flow", overwrite=overwrite)
     check_directory(place.parent)
     size = dict(SIZES[arguments.flow])
     for option in {name for own in SIZES.values() for name in own}:
         given = getattr(arguments, option)
         if given is not None and option not in size:
-            raise ValueError(f"--{option} is not for a {arguments.flow}: leave it out")
+            raise ValueError(f"--{option} does not apply to --flow {arguments.flow}: leave it out")
         size |= {} if given is None else {option: given}
     return size
 
@@ -181,10 +181,10 @@ def _identity(arguments: Namespace, size: dict[str, int | str], images: Images) 
 def _tell(fitted: Fitted, images: Images) -> None:
     epochs, values = len(fitted.train), images[0].size
     if np.isnan(fitted.held_out[-1]):
-        say(f"{epochs} epochs; {bits_per_value(fitted.train[-1], values):.3f} bits a value.")
+        say(f"{epochs} epochs; {bits_per_value(fitted.train[-1], values):.3f} bits per value.")
         return
     best = bits_per_value(fitted.held_out[fitted.best_epoch - 1], values)
-    words = f"at epoch {fitted.best_epoch} held-out images cost {best:.3f} bits a value."
+    words = f"best epoch {fitted.best_epoch}: {best:.3f} bits per value on held-out images."
     say(f"{epochs} epochs; {words}")
 
 

@@ -50,7 +50,8 @@ def _impute_whole(arguments: Namespace) -> None:
     paths, output = [Path(name) for name in arguments.data], Path(arguments.output)
     if len(paths) == 1 and arguments.output.endswith(("/", os.sep)):
         raise ValueError(
-            f"{arguments.output} is a directory: expected a file for the one table. Name one"
+            f"{arguments.output} is a directory: expected a file, as there is only one table. "
+            "Give a file name"
         )
     check_draws(paths, arguments.draws)
     places = [place for own in places_of(paths, output, arguments.draws) for place in own]
@@ -60,8 +61,8 @@ def _impute_whole(arguments: Namespace) -> None:
     check_free(places, overwrite=arguments.overwrite, ours=claimed_places(part), data=paths)
     if rows_to_read(paths) is not None:
         warn(
-            "these files may take more memory than there is. Convert them to Parquet, learn from "
-            "some rows (plmcmc fit --rows), and fill them by that --model, which needs little"
+            "these files may not fit into memory. Convert them to Parquet, learn from some of the "
+            "rows (plmcmc fit --rows), and fill them with that --model, which needs little memory"
         )
     asked = {"statistic": arguments.statistic, "seed": arguments.seed}
     by_model = arguments.model is not None
@@ -83,7 +84,7 @@ def _impute_whole(arguments: Namespace) -> None:
         done = _done(job, learned, arguments, plan, tables, frames)
         contents = [content for own in done for content in own.contents]
         if arguments.report:
-            say("Looking at what was drawn, for the report.")
+            say("Diagnosing the imputed values, for the report.")
             asked, found = Asked(arguments, plan, tables, frames), pooled([o.found for o in done])
             contents.append(report(asked, found, learned() if found.holes else None).encode())
         # Somebody may have put something there meanwhile.
@@ -103,8 +104,8 @@ def _check_flag(arguments: Namespace, imputer: FlowImputer | None, tables: Seque
         check_flag(imputer, arguments.flag, arguments.draws)
     elif EFFORTS[arguments.effort or EFFORT].states < LEAST_STATES:
         raise ValueError(
-            f"--flag tells what has converged, and --effort {arguments.effort} runs too few steps "
-            f"to tell: choose --effort default or thorough"
+            f"--flag marks rows that have converged, but --effort {arguments.effort} runs too few "
+            f"steps to check convergence: choose --effort default or thorough"
         )
     for table in tables:
         check_new(table.path, table.names, arguments.flag)
@@ -125,7 +126,7 @@ def _check(
     elif holes:
         check_enough(plan, tables)
     if not holes:
-        say("Nothing to fill: no cell of the columns to fill is missing. Copying.")
+        say("Nothing to fill: no cell is missing in the columns to fill. Copying the data.")
 
 
 def _at(learned: Callable[[], FlowImputer], number: int) -> FlowImputer:

@@ -65,10 +65,11 @@ def _tell(arguments: Namespace, done: Done) -> None:
         # To overwrite with fewer files is another job.
         again = "again, without --overwrite," if arguments.overwrite else "again,"
         say(
-            f"{len(done.problems)} of {len(paths)} files could not be filled; the others are. Mend "
-            f"them, and the same command fills them alone; or leave them out of DATA and run it "
-            f"{again} to end without them. Until then {part_of(output, several=True)} stays, and "
-            f"other options need --overwrite, which throws it away."
+            f"{len(done.problems)} of {len(paths)} files could not be filled; the others are "
+            "done. Fix them and run the same command, which fills only these; or leave them out "
+            f"of DATA and run it {again} to finish without them. Until then "
+            f"{part_of(output, several=True)} is kept, and other options need --overwrite, which "
+            "discards it."
         )
 
 

@@ -16,11 +16,11 @@ AFTER = """\
 exit codes:
   0    done
   1    {wrong}
-  2    input that cannot be worked with; a message says where and why
-  130  stopped by Ctrl-C; the same command goes on from there
+  2    invalid input; a message says where and why
+  130  stopped by Ctrl-C; run the same command again to resume
 """
 # What exit code 1 means, where a command does not say otherwise.
-WRONG = "too little memory; of many Parquet files, some could not be filled"
+WRONG = "out of memory; or some of several Parquet files could not be filled"
 
 
 def added(

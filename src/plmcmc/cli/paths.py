@@ -27,11 +27,11 @@ def check_paths(arguments: Namespace) -> None:
         for own in given if isinstance(given, list) else [given]:
             if own == "":
                 raise ValueError(
-                    f"{words}: expected the name of a file or a directory; got an empty one. Name "
-                    f"it, or leave it out"
+                    f"{words}: expected the name of a file or directory; got an empty string. "
+                    "Give a name, or leave it out"
                 )
             if own is not None and "\0" in own:
                 raise ValueError(
-                    f"{words} {own!r}: expected a name that a file can have; this one has a zero "
-                    f"byte. Correct it"
+                    f"{words} {own!r}: expected a valid file name; this one contains a zero byte. "
+                    "Correct it"
                 )

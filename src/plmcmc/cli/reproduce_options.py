@@ -17,47 +17,53 @@ def add_reproduce(commands: Commands) -> None:
     command = added(
         commands,
         "reproduce",
-        "run an experiment of the paper: its numbers, tables and figures",
-        "Run an experiment of the paper, and write its numbers (JSON lines), a table beside the "
-        "paper's, and figures. Every finished part is kept: stopped, the same command goes on; "
-        "run again, it only reports.",
+        "reproduce an experiment from the paper: its numbers, tables and figures",
+        "Run an experiment from the paper, and write its numbers (JSON lines), a table next to "
+        "the paper's, and figures. Finished parts are kept: if stopped, run the same command to "
+        "resume; once all parts are done, it only writes the report again.",
         "plmcmc reproduce --list",
         "plmcmc reproduce table2 --scale smoke",
         "plmcmc reproduce table2 --scale full --data DIR --device cuda",
         "plmcmc reproduce table2 --scale full --data DIR --only breast",
-        wrong="too little memory; parts that were done are kept",
+        wrong="out of memory; finished parts are kept",
     )
     add = command.add_argument
-    add("name", nargs="?", metavar="NAME", choices=[*CATALOGUE], help="see --list")
-    add("--list", action="store_true", help="name every experiment, and what it reads")
+    add(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        choices=[*CATALOGUE],
+        help="name of the experiment (see --list)",
+    )
+    add("--list", action="store_true", help="list all experiments, and what data they read")
     add(
         "--scale",
         choices=SCALES,
         default="laptop",
-        help="smoke: seconds, on data that comes along; laptop: minutes to an hour on two cores; "
-        "full: the paper's settings, for a GPU (%(default)s)",
+        help="smoke: seconds, on bundled data; laptop: minutes to an hour on two cores; full: the "
+        "paper's settings, for a GPU (default: %(default)s)",
     )
     add(
         "--data",
         metavar="DIR",
-        help="directory of data sets: uci/*.csv, mnist/*.gz, cifar10/*.npy, faces64/*.zip; and of "
-        "flows that fit-flow trained: flows/cifar, flows/faces",
+        help="directory with data sets (uci/*.csv, mnist/*.gz, cifar10/*.npy, faces64/*.zip) and "
+        "with flows trained by fit-flow (flows/cifar, flows/faces)",
     )
     add(
         "-o",
         "--output",
         default="plmcmc-reproduce",
         metavar="DIR",
-        help="where numbers, reports and trained flows go (%(default)s)",
+        help="directory for numbers, reports and trained flows (default: %(default)s)",
     )
     add(
         "--only",
         metavar="TEXT",
-        help="run only parts whose name has this in it, in capitals or not, * standing for "
-        "anything: 'breast*PL-MCMC'",
+        help="run only parts whose name contains TEXT, ignoring case; * matches anything: "
+        "'breast*PL-MCMC'",
     )
-    add("--report-only", action="store_true", help="run nothing, and report what is there")
-    add("--device", default="cpu", help="where to work, such as cuda (%(default)s)")
+    add("--report-only", action="store_true", help="run nothing; report the parts that are done")
+    add("--device", default="cpu", help="device to use, such as cuda (default: %(default)s)")
     command.set_defaults(command=_run)
 
 
@@ -66,7 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _list()
         return 0
     if arguments.name is None:
-        raise ValueError("say which experiment: `plmcmc reproduce --list` names them")
+        raise ValueError("expected the name of an experiment; `plmcmc reproduce --list` shows them")
     from plmcmc.cli.request import check_device
     from plmcmc.experiments.reproduce import reproduce
     from plmcmc.threads import one_thread
@@ -93,5 +99,4 @@ def _list() -> None:
     for name, entry in CATALOGUE.items():
         reads = f"; reads {entry.reads}" if entry.reads else ""
         print(f"{name:{wide}}  {entry.summary} (section {entry.section}{reads})")
-    print("\nAt --scale smoke none reads any data. What --data must have, and what has been timed:")
-    print("docs/reproduce.md.")
+    print("\n--scale smoke needs no data. For required data and timings see docs/reproduce.md.")

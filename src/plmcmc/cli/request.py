@@ -27,19 +27,19 @@ def check_options(arguments: Namespace) -> None:
         raise ValueError(f"--draws must be at least 1; got {arguments.draws}")
     if arguments.draws and arguments.statistic not in (None, "draw"):
         raise ValueError(
-            f"--draws writes draws, and --statistic {arguments.statistic} asks for one table: "
-            f"leave out one of them"
+            f"--draws writes several tables of draws, but --statistic {arguments.statistic} asks "
+            "for one table: leave out one of them"
         )
     check_seed(arguments.seed)
     check_device(arguments.device)
     if arguments.report and Path(arguments.report).suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--report {arguments.report}: expected a name that ends in .html")
+        raise ValueError(f"--report {arguments.report}: expected a file name that ends in .html")
     if arguments.flag is not None:
         _check_flag(arguments)
     for option in ("effort", "types", "exclude"):
         if arguments.model is not None and getattr(arguments, option):
             raise ValueError(
-                f"--{option} belongs to fitting, and --model is fitted already: leave it out"
+                f"--{option} is for fitting, but the --model is already fitted: leave it out"
             )
     if arguments.model is not None:
         check_apart(Path(arguments.output), Path(arguments.model))
@@ -50,18 +50,18 @@ def _check_engine(arguments: Namespace) -> None:
     """Refuse workers that nobody would start."""
     if arguments.engine and arguments.model is None:
         raise ValueError(
-            f"--engine {arguments.engine} fills by a --model; got none. Fit one first: plmcmc fit, "
-            f"with --rows if files are large"
+            f"--engine {arguments.engine} needs a saved model: pass --model. To fit one, run "
+            "plmcmc fit, with --rows if the files are large"
         )
     if arguments.engine and arguments.report:
         raise ValueError(
-            "--report looks at whole tables, and --engine fills them part by part: leave out one "
-            "of them"
+            "--report needs whole tables, but --engine fills them part by part: leave out one of "
+            "them"
         )
     for option in ("address", "num_workers", "gpus_per_worker"):
         if getattr(arguments, option) is not None and arguments.engine != "ray":
             raise ValueError(
-                f"--{option.replace('_', '-')} belongs to --engine ray: add that, or leave it out"
+                f"--{option.replace('_', '-')} needs --engine ray: add that, or leave it out"
             )
 
 
@@ -74,8 +74,8 @@ def check_draws(paths: Sequence[Path], draws: int | None) -> None:
     most = free // (len(paths) * TABLE_BYTES + TIMES * size)
     if draws > most:
         raise ValueError(
-            f"--draws {draws}: expected at most {most}, as {gigabytes(free)} of memory are free. "
-            f"Ask for fewer"
+            f"--draws {draws}: expected at most {most}, as only {gigabytes(free)} of memory is "
+            "free. Use fewer draws"
         )
 
 
@@ -95,12 +95,12 @@ def check_device(name: str) -> None:
 
 def _check_flag(arguments: Namespace) -> None:
     if not arguments.flag.strip():
-        raise ValueError("--flag needs a name for the column it adds; got none")
+        raise ValueError("--flag needs a name for the column to add; got an empty one")
     if arguments.draws or arguments.statistic == "draw":
         asked = "--draws" if arguments.draws else "--statistic draw"
         raise ValueError(
-            f"--flag is told by chains that run on, and {asked} takes one state of each: leave out "
-            f"--flag, or ask for --statistic mean or median"
+            f"--flag needs full-length chains, but {asked} keeps a single state of each: leave "
+            "out --flag, or use --statistic mean or median"
         )
 
 

@@ -23,8 +23,8 @@ def tell_passed(plan: Plan, tables: Sequence[Table]) -> None:
     left = {name: sum(table.holes(name) for table in tables) for name in plan.passed}
     if any(left.values()) and not plan.known.kinds:
         raise ValueError(
-            f"expected a column to learn from; all would pass through untouched: "
-            f"{_listed(plan.passed, left)}. Say with --types what they are"
+            "no column can be learned from; all would pass through untouched: "
+            f"{_listed(plan.passed, left)}. Declare column kinds with --types"
         )
     tell_left(plan.passed, left)
 
@@ -49,11 +49,11 @@ def tell_filled(kinds: Mapping[str, str], holes: Mapping[str, int], rows: int) -
     """Show what was filled, a line per column that had holes."""
     if not any(holes.values()):
         return
-    shown = Shown(title=f"{rows} rows, {sum(holes.values())} holes filled")
+    shown = Shown(title=f"{rows} rows, {sum(holes.values())} missing values filled")
     shown.add_column("column")
     shown.add_column("kind")
     shown.add_column("filled", justify="right")
-    shown.add_column("of rows", justify="right")
+    shown.add_column("share of rows", justify="right")
     for name, count in holes.items():
         if count:
             share = f"{100 * count / rows:.1f}%"
@@ -68,7 +68,10 @@ def tell_leftovers(
     old = leftovers(paths, output, draws, directory=directory)
     if old:
         names = ", ".join(map(str, old))
-        warn(f"{names}: of another job with more draws. Do not pool them with these")
+        warn(
+            f"{names}: left over from an earlier run with more draws; do not pool them with the "
+            "new files"
+        )
 
 
 def tell_converged(tables: Sequence[Found]) -> None:
@@ -76,8 +79,9 @@ def tell_converged(tables: Sequence[Found]) -> None:
     found = pooled(tables)
     if found.stuck:
         warn(
-            f"in {found.stuck} of {found.rows} rows a chain never moved, and what it filled in is "
-            f"where it began: look there for values far from all others, and use --effort thorough"
+            f"in {found.stuck} of {found.rows} rows a chain never moved, so the values it filled "
+            "in are its starting point: check those rows for values far from all others, and use "
+            "--effort thorough"
         )
     if found.share is None:
         return
@@ -88,5 +92,5 @@ def tell_converged(tables: Sequence[Found]) -> None:
     if found.share < CONVERGED:
         warn(
             f"only {found.share:.0%} of the missing values have converged: use --effort thorough, "
-            f"and look at a --report"
+            "and check a --report"
         )

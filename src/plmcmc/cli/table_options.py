@@ -17,19 +17,19 @@ def add_impute(commands: Commands) -> None:
     impute = added(
         commands,
         "impute",
-        "fill the holes of tables in CSV, TSV, Parquet or Excel files",
-        "Fill the holes of tables: by a model saved before, or by one that is fitted to all of "
-        "DATA first. What is there stays as it is, to the character. Identifiers, dates, free "
-        "text and excluded columns pass through untouched; --types says otherwise.",
+        "fill missing values in tables in CSV, TSV, Parquet or Excel files",
+        "Fill missing values in tables, with a saved model or with one that is first fitted to "
+        "all of DATA. Values that are present are kept exactly as written. Identifiers, dates, "
+        "free text and excluded columns pass through untouched, unless --types says otherwise.",
         "plmcmc impute survey.csv -o filled.csv --report report.html",
         "plmcmc impute survey.csv -o drawn.csv --draws 20",
         "plmcmc impute new.parquet -o filled.parquet --model model",
         "plmcmc impute big/*.parquet -o filled/ --model model --engine ray --num-workers 8",
     )
     _add_data(impute)
-    _add_output(impute, "OUT", "the file to write; of several DATA, a directory")
+    _add_output(impute, "OUT", "file to write; a directory if there are several DATA files")
     _add_filling(impute)
-    _add_fitting(impute, "0, or the model's")
+    _add_fitting(impute, "0, or the model's seed")
     _add_engines(impute)
     impute.set_defaults(command=_run_impute)
 
@@ -40,20 +40,21 @@ def add_fit(commands: Commands) -> None:
         commands,
         "fit",
         "learn from tables, and save the model for plmcmc impute --model",
-        "Learn from tables with holes, and save the model: plmcmc impute --model then fills other "
-        "rows of the same columns without learning again.",
+        "Learn from tables with missing values, and save the model: plmcmc impute --model then "
+        "fills other rows of the same columns without fitting again.",
         "plmcmc fit survey.csv -o model",
         "plmcmc fit big/*.parquet -o model --rows 100000",
+        wrong="out of memory",
     )
     _add_data(fit)
-    _add_output(fit, "MODEL", "the directory to write, or one file if it ends in .zip")
+    _add_output(fit, "MODEL", "directory to write, or a single file if the name ends in .zip")
     _add_fitting(fit, "0")
     fit.add_argument(
         "--rows",
         type=int,
         metavar="N",
         help="learn from N rows of CSV, TSV or Parquet files, chosen at random by the seed "
-        "(default: all; of files that would not fit into memory, 200000)",
+        "(default: all rows; 200000 if the files would not fit into memory)",
     )
     fit.set_defaults(command=_run_fit)
 
@@ -62,11 +63,11 @@ def add_info(commands: Commands) -> None:
     """Add `plmcmc info`."""
     info = commands.add_parser(
         "info",
-        help="show what a saved model holds",
-        description="Show what a saved model holds: its columns, their kinds and values, and how "
-        "it was fitted.",
+        help="show what a saved model contains",
+        description="Show what a saved model contains: its columns, their kinds and values, and "
+        "how it was fitted.",
     )
-    info.add_argument("model", metavar="MODEL", help="what plmcmc fit wrote")
+    info.add_argument("model", metavar="MODEL", help="a model saved by plmcmc fit")
     info.set_defaults(command=_run_info)
 
 
@@ -75,7 +76,8 @@ def _add_data(command: argparse.ArgumentParser) -> None:
         "data",
         nargs="+",
         metavar="DATA",
-        help="tables of the same columns: .csv, .tsv (both may be .gz), .parquet or .xlsx",
+        help="tables with the same columns: .csv, .tsv (either may be gzipped, as .gz), .parquet "
+        "or .xlsx",
     )
 
 
@@ -88,31 +90,31 @@ def _add_filling(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add(
         "--model",
-        help="fill by this model, as plmcmc fit wrote it; without it one is fitted to DATA",
+        help="fill with this model, saved by plmcmc fit; without it, a model is fitted to DATA",
     )
     add(
         "--statistic",
         choices=("mean", "median", "draw"),
-        help="what to fill in: the mean or the median of what each hole might be (of words, the "
-        "most frequent), or one draw at random (default: mean, or the model's)",
+        help="what to fill in: the mean or median of the possible values (for categories, the most "
+        "frequent one), or one random draw (default: mean, or the model's)",
     )
     add(
         "--draws",
         type=int,
         metavar="N",
-        help="write N tables instead, each filled at random, for multiple imputation: OUT-1.csv, "
-        "OUT-2.csv, ...",
+        help="write N tables instead, each filled with random draws, for multiple imputation: "
+        "OUT-1.csv, OUT-2.csv, ...",
     )
     add(
         "--report",
         metavar="HTML",
-        help="also write one page that shows what was missing, what was filled in, how sure that "
-        "is, and what to beware of; takes a while longer",
+        help="also write an HTML report: what was missing, what was filled in, how certain it is, "
+        "and what to watch out for; takes a little longer",
     )
     add(
         "--flag",
         metavar="NAME",
-        help="add a last column of this name: true where all that was filled into the row has "
+        help="add a last column with this name: true if all values filled into the row have "
         "converged or nothing was missing, else false",
     )
 
@@ -129,29 +131,30 @@ def _add_fitting(command: argparse.ArgumentParser, seed: str) -> None:
     add(
         "--effort",
         choices=EFFORTS,
-        help="how much work to put in: fast takes half the time of default or less; thorough "
-        "trains twice as many flows, each twice as deep, and runs longer chains, for what matters "
-        "or does not converge (default: default)",
+        help="how much computation to spend: fast takes at most half the time of default; thorough "
+        "trains twice as many flows, each twice as deep, and runs longer chains, for data "
+        "that are important or slow to converge (default: default)",
     )
-    add("--device", default="cpu", help="where to work, such as cuda (default: cpu)")
+    add("--device", default="cpu", help="device to use, such as cuda (default: cpu)")
     add(
         "--na-values",
         nargs="+",
         default=[],
         metavar="WORD",
-        help="words that mark a hole, beside an empty cell, NA, N/A, NaN, nan, null, None and ?",
+        help="words that mark a missing value, in addition to an empty cell, NA, N/A, NaN, nan, "
+        "null, None and ?",
     )
     add(
         "--types",
         metavar="FILE",
-        help='a JSON file that says what columns are, such as {"age": "integer"}: continuous, '
-        "integer, ordinal, boolean or categorical; of others it is guessed",
+        help='JSON file with column kinds, such as {"age": "integer"}: continuous, integer, '
+        "ordinal, boolean or categorical; columns not listed are detected automatically",
     )
-    add("--exclude", nargs="+", default=[], metavar="COLUMN", help="columns to leave alone")
+    add("--exclude", nargs="+", default=[], metavar="COLUMN", help="columns to leave unchanged")
     add(
         "--overwrite",
         action="store_true",
-        help="replace an output that is there, and throw away another job that was stopped",
+        help="replace existing output, and discard the progress of a different, interrupted job",
     )
 
 
@@ -161,22 +164,25 @@ def _add_engines(command: argparse.ArgumentParser) -> None:
     add(
         "--engine",
         choices=("stream", "ray"),
-        help="who fills Parquet files by a --model, part by part, in bounded memory: stream, this "
-        "process (the default for them), or Ray's workers (pip install 'plmcmc[ray]'); the output "
-        "is the same",
+        help="how to process Parquet files with --model: stream (in this process; default) or ray "
+        "(on Ray workers; pip install 'plmcmc[ray]'); both fill part by part in bounded "
+        "memory, with the same output",
     )
-    add("--address", help="of a Ray cluster, such as auto (default: Ray is started here)")
+    add(
+        "--address",
+        help="address of a Ray cluster, such as auto (default: start Ray on this machine)",
+    )
     add(
         "--num-workers",
         type=int,
         metavar="N",
-        help="how many Ray workers (default: one for each core, or for each share of a GPU)",
+        help="number of Ray workers (default: one per core, or one per share of a GPU)",
     )
     add(
         "--gpus-per-worker",
         type=float,
         metavar="G",
-        help="GPUs of each Ray worker, such as 1 or 0.5 (default: none)",
+        help="GPUs per Ray worker, such as 1 or 0.5 (default: none)",
     )
 
 

@@ -1,4 +1,4 @@
-"""In: arrays with holes. Out: `Incomplete`, what was seen and where."""
+"""Data with missing entries: `Incomplete` holds the observed values and where they are."""
 
 from plmcmc.data.images import load_images, load_labels
 from plmcmc.data.incomplete import DataError, Incomplete

@@ -32,8 +32,8 @@ def load_images(path: str | Path, *, first: int | None = None) -> Images:
     Args:
         path: a `.npy` file `(rows, height, width)`, with channels last or without any; an IDX file
             such as MNIST's, compressed or not; a directory or `.zip` of pictures of one size, which
-            are taken in the order of their names.
-        first: how many to take, from the beginning.
+            are read in the order of their names.
+        first: read only the first so many images.
 
     Raises:
         DataError: naming the file, and what is wrong with it.
@@ -58,7 +58,7 @@ def load_images(path: str | Path, *, first: int | None = None) -> Images:
 
 
 def load_labels(path: str | Path) -> NDArray[np.int64]:
-    """Return what images show, `(rows,)`, from an IDX file such as MNIST's.
+    """Return labels `(rows,)` from an IDX file such as MNIST's.
 
     Raises:
         DataError: naming the file, and what is wrong with it.
@@ -74,7 +74,7 @@ def _array(path: Path, first: int | None) -> Images:
         # Never pickled objects; mapped, so that a part is cheap.
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as problem:
-        raise DataError(f"{path} is no array of numbers: {problem}") from problem
+        raise DataError(f"{path} is not an array of numbers: {problem}") from problem
     if array.dtype != np.uint8:
         raise DataError(f"{path}: expected integers 0 to 255 (uint8); got {array.dtype}")
     return np.array(array[:first])
@@ -110,20 +110,21 @@ def _pictures(path: Path, first: int | None) -> Images:
                     raise DataError(f"{path}, {name}: {picture.size} is too large to learn from")
                 if picture.mode.startswith(DEEP):
                     raise DataError(
-                        f"{path}, {name}: expected 8 bits a value; got mode {picture.mode}: "
-                        f"convert it first"
+                        f"{path}, {name}: expected 8 bits per value; got mode {picture.mode}: "
+                        "convert it first"
                     )
                 own = np.asarray(picture.convert("L" if picture.mode in ("1", "L") else "RGB"))
         except (UnidentifiedImageError, OSError) as problem:
-            raise DataError(f"{path}, {name} is no picture: {problem}") from problem
+            raise DataError(f"{path}, {name} is not a picture: {problem}") from problem
         size = own.shape if size is None else size
         if own.shape != size:
             raise DataError(
-                f"{path}, {name}: expected a picture of {size}, as those before it; got {own.shape}"
+                f"{path}, {name}: expected a picture of {size}, like those before it; got "
+                f"{own.shape}"
             )
         found.append(own)
     if not found:
-        raise DataError(f"{path}: expected pictures ({', '.join(PICTURES)}), and there is none")
+        raise DataError(f"{path}: expected pictures ({', '.join(PICTURES)}); found none")
     return np.stack(found)
 
 

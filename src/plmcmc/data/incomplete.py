@@ -21,7 +21,7 @@ _UNEVEN = "parts of different widths"
 
 
 class DataError(ValueError):
-    """The arrays handed over cannot be what the caller meant."""
+    """Input data are invalid."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Incomplete:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.values)
 
     @cached_property
@@ -94,9 +94,9 @@ class Incomplete:
         return torch.where(self.observed, self.values, y)
 
     def near_readings(self, y: Tensor) -> Tensor:
-        """Return `y` with observed values put in, and no more than two deviations off a reading.
+        """Return `y` with observed values inserted, and at most two deviations off a measurement.
 
-        Where to start: a good reading is kept to, and a poor one leaves starts dispersed.
+        Used for starts: precise measurements are kept, imprecise ones leave starts dispersed.
         """
         if self.noise is not None:
             off = (y - self.values).clamp(-2 * self.noise, 2 * self.noise)
@@ -112,7 +112,7 @@ class Incomplete:
         return -torch.where(self.noise > 0, terms, 0.0).flatten(1).sum(1)
 
     def errors(self, y: Tensor) -> Tensor:
-        """Return the readings' errors if `y` is true, in deviations; 0 where nothing was read."""
+        """Return measurement errors if `y` is true, in deviations; 0 where nothing was measured."""
         if self.noise is None:
             return torch.zeros_like(y)
         return torch.where(self.noise > 0, (y - self.values) / self._scale(), 0.0)
@@ -128,7 +128,7 @@ class Incomplete:
         return Incomplete(self.values[rows], self.observed[rows], noise)
 
     def repeat(self, times: int) -> Incomplete:
-        """Return every row `times` times in a row: a batch with one place per chain."""
+        """Return every row repeated `times` times: a batch with one place per chain."""
         noise = None if self.noise is None else self.noise.repeat_interleave(times, 0)
         values, observed = (p.repeat_interleave(times, 0) for p in (self.values, self.observed))
         return Incomplete(values, observed, noise)
@@ -170,14 +170,14 @@ def _deviations(noise: Any, seen: NDArray[np.bool_], values: Array) -> Array:
         found = spread[tuple(np.argwhere(wrong)[0])]
         raise DataError(
             f"noise must be a standard deviation, from 0 to {limits.max:.2g}; got {found} at "
-            f"{_place(wrong)}: 0 says that a value is exact"
+            f"{_place(wrong)}: 0 means that a value is exact"
         )
     least = np.maximum(ROUNDINGS * limits.eps * np.abs(values), limits.tiny**0.5)
     fine = seen & (spread > 0) & (spread < least)
     if fine.any():
         warnings.warn(
-            f"noise at {_place(fine)} ({int(fine.sum())} values in all) is finer than "
-            f"{values.dtype} can tell: these values are taken to be exact",
+            f"noise at {_place(fine)} ({int(fine.sum())} values in all) is below the resolution "
+            f"of {values.dtype}: these values are treated as exact",
             UserWarning,
             stacklevel=4,
         )
@@ -204,12 +204,13 @@ def _floating(x: Any) -> Array:
         raise DataError(_ragged(x)) from error
     if values.dtype == object:
         raise DataError(
-            "x must hold numbers; it came as Python objects: turn text into numbers, None into NaN"
+            "x must hold numbers; got Python objects: turn text into numbers, None into NaN"
         )
     if not np.issubdtype(values.dtype, np.floating):
         raise DataError(
             f"x must be a floating array; got {values.dtype}. A flow's draws are continuous, and "
-            f"integers cannot mark holes with NaN: pass x.astype(float), and `observed` if needed"
+            "integers cannot mark missing values with NaN: pass x.astype(float), and `observed` "
+            "if needed"
         )
     return values
 

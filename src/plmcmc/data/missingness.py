@@ -19,7 +19,11 @@ Shape = tuple[int, int, int]
 Pair = tuple[np.ndarray, np.ndarray]
 
 # What each parameter must satisfy, the same in words, and what to do otherwise.
-_SHARE = (lambda value: 0 <= value <= 1, "in [0, 1]", "give a share, not a count or per cent")
+_SHARE = (
+    lambda value: 0 <= value <= 1,
+    "in [0, 1]",
+    "give a fraction, not a count or a percentage",
+)
 _LENGTH = (lambda value: value >= 1 and value % 1 == 0, "to be a whole number >= 1", "give pixels")
 _RULES = {
     "rate": _SHARE,
@@ -27,13 +31,17 @@ _RULES = {
     "strength": (np.isfinite, "to be finite", "give a number such as 2.0"),
     "block": _LENGTH,
     "size": _LENGTH,
-    "phase": (lambda value: value in (0, 1), "to be 0 or 1", "0 sees the top left block"),
+    "phase": (
+        lambda value: value in (0, 1),
+        "to be 0 or 1",
+        "0 means that the top left block is seen",
+    ),
     "exact": (lambda value: value in (0, 1), "to be True or False", "False is one side for all"),
 }
 
 
 class Mechanism(Protocol):
-    """Anything that says which entries of `x` are seen."""
+    """Any function that decides which entries of `x` are observed."""
 
     def __call__(self, x: np.ndarray, random_state: RandomState = None) -> np.ndarray:
         """Return a bool array of `x`'s shape, True where the entry is seen."""
@@ -52,7 +60,7 @@ class CheckedParameters:
 
 @dataclass(frozen=True)
 class Independent(CheckedParameters):
-    """Every entry is missing with probability `rate`, whatever its value.
+    """Every entry is missing with probability `rate`, independently of its value.
 
     >>> Independent(0.5)(np.zeros((1, 4)), random_state=0)
     array([[ True, False, False, False]])
@@ -88,8 +96,9 @@ class _OnImages(CheckedParameters, ABC):
 class Patch(_OnImages):
     """Random rectangles are removed until each image misses `round(rate * height * width)` pixels.
 
-    Sides are uniform up to half of the image's, and a rectangle may overhang the border, so that
-    it hits every pixel with the same probability. The last one keeps whole rows and part of one.
+    Sides are uniform up to half of the image's, and a rectangle may extend beyond the border, so
+    that it covers every pixel with the same probability. Of the last one, only whole rows and part
+    of one row are removed.
 
     >>> (~Patch(0.25)(np.zeros((3, 8, 8)), random_state=0)).sum(axis=(1, 2))
     array([16, 16, 16])
@@ -110,11 +119,11 @@ class Patch(_OnImages):
 
 @dataclass(frozen=True)
 class SquareObservation(_OnImages):
-    """Only one randomly placed square of each image is seen.
+    """Only one randomly placed square of each image is observed.
 
-    Its side is one of the two integers around `sqrt((1 - rate) * height * width)`, drawn such
-    that the expected share of missing pixels is exactly `rate`; or the nearer one, always, if the
-    rate need not be `exact`.
+    Its side is one of the two integers around `sqrt((1 - rate) * height * width)`, drawn such that
+    the expected share of missing pixels is exactly `rate`; with `exact=False`, always the nearer
+    one.
 
     >>> SquareObservation(0.75)(np.zeros((2, 8, 8)), random_state=0).sum(axis=(1, 2))
     array([16, 16])
@@ -141,7 +150,7 @@ class SquareObservation(_OnImages):
 
 @dataclass(frozen=True)
 class Checkerboard(_OnImages):
-    """Blocks of `block` x `block` pixels alternate; with phase 0 the top left one is seen.
+    """Blocks of `block` x `block` pixels alternate; with phase 0 the top left one is observed.
 
     >>> Checkerboard()(np.zeros((1, 2, 3)))
     array([[[ True, False,  True],
@@ -158,7 +167,7 @@ class Checkerboard(_OnImages):
 
 @dataclass(frozen=True)
 class CentreSquare(_OnImages):
-    """A `size` x `size` square in the middle is missing.
+    """A square of `size` x `size` pixels in the middle is missing.
 
     >>> CentreSquare(2)(np.zeros((1, 3, 4)))[0, 0]
     array([ True, False, False,  True])

@@ -152,7 +152,7 @@ class Schema:
             levels: how many levels a categorical column has; None for others.
 
         Raises:
-            DataError: naming a column of which nothing is known.
+            DataError: if a column has no observed values.
         """
         columns = []
         for values, name, kind, count in zip(table.T, names, kinds, levels, strict=True):
@@ -165,7 +165,7 @@ class Schema:
                 )
             if kind == "categorical":
                 if count is None:
-                    raise DataError(f"column {name!r} is categorical: say how many levels it has")
+                    raise DataError(f"column {name!r} is categorical: give its number of levels")
                 columns.append(Levels.of(name, seen, count))
             else:
                 marginal = Marginal.of(seen, discrete=kind != "continuous")

@@ -13,11 +13,11 @@ from plmcmc.data.missingness import CheckedParameters, RandomState, require
 
 @dataclass(frozen=True)
 class MissingAtRandom(CheckedParameters):
-    """Entries of a table go missing depending on columns that are always seen.
+    """Entries of a table are missing depending on columns that are always observed.
 
     A random share `always_seen` of the columns (at least one) is never missing. Each other column
-    is missing with probability `sigmoid(strength * score + intercept)`, where the score is its
-    own standardised random combination of the always seen columns, and the intercept makes the
+    is missing with probability `sigmoid(strength * score + intercept)`, where the score is its own
+    standardised random combination of the always observed columns, and the intercept makes the
     expected share of missing entries of the whole table `rate`.
     """
 
@@ -43,7 +43,7 @@ class MissingAtRandom(CheckedParameters):
 
 @dataclass(frozen=True)
 class MissingNotAtRandom(CheckedParameters):
-    """Entries of a table go missing depending on their own value.
+    """Entries of a table are missing depending on their own value.
 
     The probability is `sigmoid(strength * value + intercept)` of the standardised value, and each
     column's intercept makes its expected share of missing entries `rate`.

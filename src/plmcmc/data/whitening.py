@@ -18,15 +18,15 @@ class Moments(NamedTuple):
 
 
 def observed_moments(data: Incomplete, *, floor: float = 0.0) -> Moments:
-    """Return mean and standard deviation of each column over the rows where it was seen.
+    """Return mean and standard deviation of each column over the rows where it is observed.
 
-    A column seen at most once is only centred (scale 1; mean 0 if never seen), and so is a constant
-    one unless there is a floor. Hand the result to `plmcmc.flows.Whiten`.
+    A column observed at most once is only centred (scale 1; mean 0 if never observed), and so is a
+    constant one unless `floor` is given. Pass the result to `plmcmc.flows.Whiten`.
 
     Args:
         data: the rows.
-        floor: smallest scale to return, which keeps nearly constant pixels from being blown up;
-            also that of constant ones, which a scale of 1 would start far too wide.
+        floor: smallest scale to return, so that nearly constant pixels are not magnified; also used
+            for constant ones, for which a scale of 1 would be far too wide.
 
     Example:
         >>> observed_moments(Incomplete.of([[1.0, 7.0], [3.0, 7.0], [float("nan"), 7.0]]))

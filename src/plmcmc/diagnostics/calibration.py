@@ -40,14 +40,14 @@ LEVEL = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Ranks of what was true among what was drawn.
+    """Ranks of the true values among the draws.
 
     Attributes:
         ranks: by statistic, integers from 0 to `draws`: `"log p"` and `"projection 1"` and so on,
             one per row, and `"entries"`, one per missing entry.
         rows: the row of each rank of `"entries"`.
-        draws: how many draws each truth was ranked among.
-        p_values: by statistic, of the hypothesis that ranks are uniform.
+        draws: how many draws each true value was ranked among.
+        p_values: p-value by statistic, of the hypothesis that ranks are uniform.
     """
 
     ranks: Mapping[str, NDArray[np.int64]]
@@ -57,7 +57,7 @@ class Calibration:
 
     @property
     def passed(self) -> bool:
-        """Whether no statistic convicts the sampler."""
+        """Whether no statistic rejects the sampler."""
         return min(self.p_values.values()) * len(self.p_values) >= LEVEL
 
     @property
@@ -72,8 +72,8 @@ class Calibration:
             )
         return (
             f"NOT calibrated: the ranks of {worst} are not uniform (p-value {least:.2g}, {count} "
-            f"statistics looked at). The draws are not from p(x_M | x_O): the sampler is wrong, or "
-            f"its chains are too short; raise thin and warmup, and look again."
+            "statistics tested). The draws do not follow p(x_M | x_O): the sampler is wrong, or "
+            "its chains are too short; increase thin and warmup, and test again."
         )
 
     def plot(self, path: str | Path | None = None) -> Figure:
@@ -111,17 +111,17 @@ def calibrate(
     warmup: int | None = None,
     progress: bool | None = None,
 ) -> Calibration:
-    """Return whether a sampler draws from a flow's own conditionals.
+    """Test whether a sampler draws from a flow's own conditional distributions.
 
     Args:
         flow: as for `plmcmc.condition`, without contexts.
-        missing: how to hide, such as `plmcmc.data.Independent(0.5)`.
-        rows: rows to draw from the flow, at least 16.
-        draws: draws to rank each truth among, from seven chains a row.
-        method: the sampler to judge.
+        missing: the mechanism that hides entries, such as `plmcmc.data.Independent(0.5)`.
+        rows: number of rows to draw from the flow, at least 16.
+        draws: number of draws to rank each true value among, from seven chains per row.
+        method: the sampler to test.
         random_state: a seed.
-        thin: steps between two draws of a chain; dependent draws give uneven ranks.
-        warmup: steps to tune and to forget the start; None leaves it to the method.
+        thin: steps between two draws of a chain; dependent draws give non-uniform ranks.
+        warmup: steps to tune and to forget the start; by default the method decides.
         progress: show a bar; by default on a terminal only.
 
     Example:
@@ -171,14 +171,14 @@ def _drawn(flow: Flow, rows: int, source: Generator) -> Tensor:
     lost = ~finite_rows(found)
     if int(lost.sum()) > max(1, MOST_LOST * rows):
         raise DataError(
-            f"the flow overflows in {int(lost.sum())} of {rows} of its own samples: too many to "
-            f"calibrate on the others"
+            f"the flow overflows on {int(lost.sum())} of {rows} of its own samples: too many to "
+            "calibrate on the rest"
         )
     for _ in range(REDRAWN):
         found[lost] = sample(flow, rows, source)[lost]
         lost = ~finite_rows(found)
     if bool(lost.any()):
-        raise DataError("the flow overflows in its own samples again and again")
+        raise DataError("the flow keeps overflowing on its own samples")
     return found
 
 

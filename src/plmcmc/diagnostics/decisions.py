@@ -29,11 +29,11 @@ class Decisions:
     """Probabilities, per proposal number, averaged over all chains.
 
     Attributes:
-        accepted_overturned: that an accepted proposal would have been rejected; NaN where none was
-            accepted.
-        rejected_overturned: that a rejected proposal would have been accepted; NaN where none was
-            rejected.
-        acceptance: share of chains that accepted.
+        accepted_overturned: probability that an accepted proposal would have been rejected; NaN
+            where none was accepted.
+        rejected_overturned: probability that a rejected proposal would have been accepted; NaN
+            where none was rejected.
+        acceptance: share of chains that accepted their proposal.
     """
 
     accepted_overturned: NDArray[np.float64]
@@ -55,19 +55,21 @@ def decision_study(
     random_state: RandomState = None,
     progress: bool | None = None,
 ) -> Decisions:
-    """Return how often another auxiliary would overturn a chain's decisions.
+    """Return how often a different auxiliary density would overturn a chain's decisions.
 
     Args:
         flow: as for `plmcmc.condition`.
-        x: rows with holes.
-        observed: True = seen; NaN marks the holes when not given.
-        context: one per row, for a flow built with one.
-        method: the chain to follow, in latent space; by default the paper's, whose auxiliary has
-            scale 1e-3.
-        other: the auxiliary that judges; by default the flat one, the paper's infinite scale.
-        proposals: how long to follow it.
-        chains: chains per row.
-        start: where chains begin; by default the paper's, unconditional samples of the flow.
+        x: rows with missing entries.
+        observed: True = observed; if not given, NaN marks missing entries.
+        context: one per row, for a conditional flow.
+        method: the method whose chains are followed, in latent space; by default the paper's, with
+            an auxiliary density of scale 1e-3.
+        other: the auxiliary density to compare with; by default the flat one (the paper's infinite
+            scale).
+        proposals: number of proposals to follow.
+        chains: number of chains per row.
+        start: where chains start; by default, as in the paper, at unconditional samples of the
+            flow.
         random_state: a seed.
         progress: show a bar; by default on a terminal only.
     """
@@ -88,7 +90,9 @@ def decision_study(
         tuning = Streams.of_rows(seed, "warmup", len(rows), **options)
         kernel, state, _ = chosen.begin(batch, y, None, tuning)
         if not isinstance(kernel, MetropolisKernel):
-            raise TypeError(f"the study follows Metropolis-Hastings, not {type(kernel).__name__}")
+            raise TypeError(
+                f"the study needs a Metropolis-Hastings kernel, not {type(kernel).__name__}"
+            )
         study = _Study(kernel, other or FlatAuxiliary())
         decoded = study.decode(state.position)
         for proposal in range(proposals):
@@ -109,7 +113,7 @@ class _Study:
     def target(self) -> ProjectedLatentTarget:
         target = self.kernel.target
         if not isinstance(target, ProjectedLatentTarget):
-            raise TypeError("only a chain in latent space has an auxiliary to question")
+            raise TypeError("only a chain in latent space has an auxiliary density to study")
         return target
 
     def decode(self, position: Tensor) -> Tensor:

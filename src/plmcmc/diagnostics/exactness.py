@@ -34,7 +34,7 @@ SEEN = (1.1, 0.7)
 
 
 class Finding(NamedTuple):
-    """What one comparison found.
+    """The result of one comparison.
 
     Attributes:
         name: of the comparison.
@@ -50,7 +50,7 @@ class Finding(NamedTuple):
 
 
 def self_test(device: str | torch.device = "cpu", seed: int = 0) -> list[Finding]:
-    """Return what three comparisons found; under a minute on one core.
+    """Return the results of three comparisons; takes under a minute on one core.
 
     Args:
         device: where to draw.
@@ -107,7 +107,7 @@ def _quadrature(device: torch.device, seed: int) -> tuple[bool, str]:
     cdf = np.cumsum(density) / density.sum()
     found = _drawn(flow, [SEEN[1], np.nan], seed)[:, 1]
     chance = float(kstest(found, lambda values: np.interp(values, grid, cdf)).pvalue)
-    words = f"a nonlinear flow's conditional: p-value {chance:.3g} beside its integral"
+    words = f"a nonlinear flow's conditional: p-value {chance:.3g} against a numerical integral"
     return bool(inside and chance > FALSE_ALARM), f"{words} (limit {FALSE_ALARM:g})"
 
 
@@ -132,7 +132,7 @@ def _invariance(device: torch.device, seed: int) -> tuple[bool, str]:
     spread = truth.std(0)
     scores = _scores(np.tanh(truth / spread), np.tanh(drawn.values[0, 0] / spread), ~observed)
     worst, limit = np.abs(scores).max(), norm.isf(FALSE_ALARM / 2 / len(scores))
-    words = f"{ROWS} chains begun in their target: worst of {len(scores)} moments {worst:.2f}"
+    words = f"{ROWS} chains started from their target: worst of {len(scores)} moments {worst:.2f}"
     return bool(worst < limit), f"{words} standard errors off (limit {limit:.2f})"
 
 

@@ -1,4 +1,4 @@
-"""In: Parquet files of any size, a saved model. Out: the files filled, by one process or many."""
+"""Filling Parquet files of any size with a saved model, in one process or many."""
 
 from plmcmc.distributed.filling import impute
 from plmcmc.distributed.job_run import Done

@@ -52,38 +52,40 @@ def impute(
     progress: bool | None = None,
     tell: Callable[[str], None] = print,
 ) -> Done:
-    """Fill the holes of Parquet files by a saved model, in bounded memory, and go on if stopped.
+    """Fill missing values in Parquet files with a saved model, in bounded memory; can resume.
 
-    The output depends on the files, the model and the seed, not on the engine, on how many workers
-    there are or on what they do when. What is done is kept beside the output, with a manifest:
-    the same call does only what is missing. A file that cannot be read or filled is told of, and
-    the others are done; then what is done stays noted, and the same call does that file once it is
-    mended. A call that leaves it out of `data`, and does not overwrite, ends the job without it. If
-    nothing could be filled, and the same would be refused again, nothing is kept.
+    The output depends on the files, the model and the seed, but not on the engine, or on the number
+    and timing of workers. Finished work is kept next to the output, with a manifest: if
+    interrupted, the same call resumes. A file that cannot be read or filled is reported, and the
+    others are filled; once it is fixed, the same call fills it, and a call that leaves it out of
+    `data`, without `overwrite`, finishes the job without it. If nothing could be filled, and the
+    same call would fail again, nothing is kept.
 
     Args:
-        data: Parquet files, or one, with the model's columns; others pass through.
-        model: what `FlowImputer.save` or `plmcmc fit` wrote.
-        output: a directory; for one of data a file, if its name has a suffix and no `/` at the end.
-        engine: `"stream"`, this process, or `"ray"`.
-        address: of a Ray cluster; by default Ray is started on this machine.
-        workers: how many Ray workers, no more than there are cores; by default one for each core,
-            or for each share of a GPU.
-        gpus_per_worker: GPUs that each Ray worker has; a fraction lets workers share one.
+        data: one or several Parquet files with the model's columns; other columns pass through.
+        model: a model saved by `FlowImputer.save` or `plmcmc fit`.
+        output: a directory; or, for a single input file, a file, if the name has a suffix and does
+            not end in `/`.
+        engine: `"stream"` (this process) or `"ray"`.
+        address: address of a Ray cluster; by default Ray is started on this machine.
+        workers: number of Ray workers, at most the number of cores; by default one per core, or one
+            per share of a GPU.
+        gpus_per_worker: GPUs per Ray worker; a fraction lets workers share one.
         statistic: `"mean"`, `"median"` or `"draw"`; by default the model's.
-        draws: write so many tables of draws for each file instead.
-        flag: add a column of this name that says which rows have converged.
-        seed: by default the model's.
-        na_values: words that mark a hole; numbers as words, too.
-        device: where this process works.
-        overwrite: replace output that is there, and throw away another job that was stopped.
-        task_rows: rows that a worker is given at once; what is filled in does not depend on it.
+        draws: write this many tables of random draws per file instead.
+        flag: add a column with this name that marks rows that have converged.
+        seed: random seed; by default the model's.
+        na_values: words that mark missing values; write numbers as strings, too.
+        device: device used by this process.
+        overwrite: replace existing output, and discard the progress of a different, interrupted
+            job.
+        task_rows: rows that a worker processes at once; does not affect the output.
         progress: show a bar; by default on a terminal only.
-        tell: told in words that a job goes on.
+        tell: called with messages, such as that a job is resumed.
 
     Raises:
-        ValueError: if nothing can be filled, saying why.
-        OSError: if files are not there, outputs are, or the disk is full; what is done is kept.
+        ValueError: if nothing can be filled, with the reason.
+        OSError: if input is missing, output exists, or the disk is full; finished work is kept.
     """
     paths, words = paths_of(data), words_of(na_values)
     directory, output = is_directory(output, len(paths)), Path(output)
@@ -114,7 +116,7 @@ def impute(
     try:
         with working(part, identity, overwrite=overwrite, tell=tell) as job:
             if files.left_out:
-                tell(f"Left out of that job: {listed(list(files.left_out.values()))}.")
+                tell(f"Not named this time, and left out: {listed(list(files.left_out.values()))}.")
             looked = looked_at(files.paths, places, imputer, order, progress)
             manifest = Manifest(part / MANIFEST, looked.sources, order, overwrite=overwrite)
             manifest.refuse(looked.problems)

@@ -22,16 +22,16 @@ from plmcmc.tables.kinds import listed
 
 @dataclass(frozen=True)
 class Done:
-    """What was done.
+    """The result of filling files.
 
     Attributes:
-        written: the files.
-        problems: of files that could not be filled, what is wrong, by their path.
-        rows: of all files that are written.
-        kinds: what the columns are that the model fills.
-        missing: how many cells were, by column, those included that were not to be filled.
-        passed: columns that the model does not know, and why they were left as they are.
-        found: how chains converged.
+        written: the files written.
+        problems: what is wrong with files that could not be filled, by path.
+        rows: number of rows of all written files.
+        kinds: kinds of the columns that the model fills.
+        missing: number of missing cells by column, including columns that are not filled.
+        passed: columns that were left unchanged, and why.
+        found: convergence of the chains.
     """
 
     written: list[Path]
@@ -58,9 +58,9 @@ class JobRun:
     def run(self, engine: Engine, task_rows: int | None, progress: bool | None) -> None:
         """Have all parts filled that are not yet, and write files as they become whole."""
         for place in self.manifest.spoiled:
-            self.job.tell(f"{place} is not what was written there: the file is filled again")
+            self.job.tell(f"{place} has changed since it was written: filling the file again")
         rows = sum(source.rows for source in self.sources.values())
-        with progress_bar("Filling, rows", rows, show=progress) as report:
+        with progress_bar("Filling rows", rows, show=progress) as report:
             for number in self.sources:
                 self._write_if_whole(number)
             self._report(report)
@@ -81,8 +81,8 @@ class JobRun:
         waiting = [name for number, name in left_out.items() if self.manifest.begun(number)]
         if waiting:
             self.job.tell(
-                f"{self.job.path} keeps filled parts of files that were left out: "
-                f"{listed(waiting)}. Name them, too, to go on with them, or delete it"
+                f"{self.job.path} still holds finished parts of files not named this time: "
+                f"{listed(waiting)}. Name them again to finish them, or delete it"
             )
         return bool(waiting)
 
@@ -97,7 +97,7 @@ class JobRun:
             if open_still and not self.manifest.stands(number, own):
                 for place in own:
                     if place.exists():
-                        self.job.tell(f"{place} is from an earlier run: this job did not write it")
+                        self.job.tell(f"{place} is from an earlier run; this job did not write it")
 
     def done(self, paths: Mapping[int, Path], passed: dict[str, str], imputer: FlowImputer) -> Done:
         """Return what is done; refuse, if that is nothing."""
@@ -130,8 +130,9 @@ class JobRun:
         if begun <= self.lasting and not claimed_places(self.job.path):
             return DataError(words)
         return ValueError(
-            f"{words}\n{self.job.path} keeps what is done: once that is mended, the same command "
-            f"goes on from there. With other options pass --overwrite, which throws it away"
+            f"{words}\n{self.job.path} keeps the finished work: once the problem is fixed, run "
+            "the same command again to resume. To use other options, pass --overwrite, which "
+            "discards it"
         )
 
     def _take(self, line: Line) -> None:
@@ -170,10 +171,10 @@ class JobRun:
         place = self.order.places(file, part)[0]
         if (file, part) in self.again:
             raise WriteError(
-                f"{place}: expected what was written there; it was something else, twice. Look at "
-                f"the disk, or choose another place, and run the same again"
+                f"{place}: expected the data that were written there; twice, they were different. "
+                "Check the disk, or choose another place, and run the same again"
             )
-        self.job.tell(f"{place} is damaged: the part is filled again")
+        self.job.tell(f"{place} is damaged: filling the part again")
         self.again.add((file, part))
         self.rows -= self.manifest.states[file].parts[part]["rows"]
         self.manifest.forget(file, part)

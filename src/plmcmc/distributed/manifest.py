@@ -143,9 +143,9 @@ class Manifest:
         if state is not None and state.digest != source.digest:
             if not (state.refused or self.overwrite):
                 raise FileExistsError(
-                    f"{self.path.parent} holds another job that was stopped (what differs: "
-                    f"{source.path}, of which parts are done, has changed since). Finish it with "
-                    f"the file as it was, choose another output, or throw it away with --overwrite"
+                    f"{self.path.parent} holds a different job that was interrupted (differences: "
+                    f"{source.path} has changed since parts of it were filled). Finish it with "
+                    "the original file, choose a different output, or discard it with --overwrite"
                 )
             state = None
         if state is None:

@@ -87,8 +87,8 @@ class OnRay:
             except ray.exceptions.RayError as error:
                 reason = str(error).strip().splitlines()[-1]
                 raise RayError(
-                    f"expected Ray's workers to start and to stay; it says: {reason} Look at Ray's "
-                    f"logs, then run the same again: it goes on"
+                    f"expected Ray's workers to start and keep running; it says: {reason} Check "
+                    "Ray's logs, then run the same again to resume"
                 ) from error
 
     @contextmanager
@@ -110,7 +110,7 @@ class OnRay:
             reason = str(error).strip().splitlines()[0]
             raise RayError(
                 f"expected to reach Ray at {self.address or 'this machine'}; the system says: "
-                f"{reason}. Look at the address and at `ray status`"
+                f"{reason}. Check the address and `ray status`"
             ) from error
         try:
             yield
@@ -122,15 +122,15 @@ class OnRay:
         cores, wanted = _cores(), self.workers or 1
         if wanted > cores:
             raise RayError(
-                f"expected room for {wanted} workers; this machine has {cores} cores. Ask for "
-                f"fewer, or name a cluster by its address"
+                f"expected room for {wanted} workers; this machine has {cores} cores. Use fewer "
+                "workers, or name a cluster by its address"
             )
         gpus = torch.cuda.device_count()
         if self.gpus and _shares(gpus, self.gpus) < wanted:
             raise RayError(
                 f"expected room for {wanted} workers with {self.gpus:g} GPUs each; this machine "
-                f"has {gpus} GPUs that torch can use. Ask for fewer, work without GPUs, or name a "
-                f"cluster by its address"
+                f"has {gpus} GPUs that torch can use. Use fewer workers, work without GPUs, or "
+                "name a cluster by its address"
             )
 
     def _size(self, ray: Any) -> int:
@@ -146,7 +146,7 @@ class OnRay:
             of = f" with {self.gpus:g} GPUs each" if self.gpus else ""
             raise RayError(
                 f"expected room for {self.workers or 1} workers{of}; Ray has {cores:g} cores and "
-                f"{gpus:g} GPUs. Ask for fewer, or add machines"
+                f"{gpus:g} GPUs. Use fewer workers, or add machines"
             )
         return self.workers or most
 
@@ -182,9 +182,9 @@ class Actor:
         died = mark.stat().st_size if mark.exists() else 0
         if died >= MOST_DEATHS:
             words = (
-                f"{task.path}, rows {task.parts[0][1]} to {task.parts[-1][2]}: expected a worker "
-                f"to fill them; {died} died of it. Look at the memory of their machines, then run "
-                f"the same again: it goes on"
+                f"{task.path}, rows {task.parts[0][1]} to {task.parts[-1][2]}: {died} workers "
+                "crashed on these rows, probably out of memory. Check the memory of their "
+                "machines, then run the same again to resume"
             )
             return [{"stopped": words, "why": "worker"}]
         try:
@@ -212,8 +212,8 @@ def _unseen(*paths: Path) -> str | None:
     for path in paths:
         if not path.exists():
             return (
-                f"{path}: expected every machine to see it; one of the workers' does not. Put "
-                f"data, model and output where all machines see them under one name"
+                f"{path}: not visible on a worker machine. Put data, model and output on shared "
+                "storage, under the same path on all machines"
             )
     return None
 
@@ -237,8 +237,8 @@ def _check_same(ray: Any, address: str | None) -> None:
     now = ray.get_runtime_context().gcs_address
     if address not in (None, "auto", "local", now):
         raise RayError(
-            f"expected Ray at {address}; this process uses the one at {now} already. Leave the "
-            f"address out, or call ray.shutdown() first"
+            f"expected Ray at {address}; this process is already connected to {now}. Leave the "
+            "address out, or call ray.shutdown() first"
         )
 
 
@@ -256,8 +256,8 @@ def _imported() -> Any:
         import_module("ray.data")
     except ImportError:
         raise RayError(
-            "expected Ray to be installed; it is not. Run pip install 'plmcmc[ray]', or use the "
-            "engine stream"
+            "the engine ray needs Ray, which is not installed. Run pip install 'plmcmc[ray]', or "
+            "use the engine stream"
         ) from None
     return ray
 

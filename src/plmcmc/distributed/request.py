@@ -29,7 +29,7 @@ def path_of(name: str, value: str | Path) -> Path:
     """Return a path; refuse what is none, and an empty one, which would be this directory."""
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError(
-            f"{name}: expected the name of a file or a directory; got {value!r}. Name one"
+            f"{name}: expected the name of a file or directory; got {value!r}. Give a name"
         )
     return Path(value)
 
@@ -53,7 +53,7 @@ def words_of(na_values: Sequence[str]) -> tuple[str, ...]:
     if alone or not all(isinstance(word, str) for word in words):
         raise ValueError(
             f"na_values: expected a list of words, such as {[str(word) for word in words]}; got "
-            f"{na_values!r}. Write numbers as words, too"
+            f"{na_values!r}. Write numbers as strings, too"
         )
     return tuple(sorted(set(words)))
 
@@ -86,7 +86,7 @@ def check_asked(
 ) -> None:
     """Refuse what cannot be, and what would have no effect."""
     if not paths:
-        raise ValueError("expected files to fill; got none. Name some")
+        raise ValueError("expected files to fill; got none. Name at least one")
     for path in paths:
         check_no_directory(path)
     other = [path for path in paths if form_of(path) != ".parquet"]
@@ -101,27 +101,27 @@ def check_asked(
     useless = [name for name, value in given.items() if value is not None]
     if engine == "stream" and useless:
         raise ValueError(
-            f"{', '.join(useless)}: expected with the engine ray; the engine stream is this "
-            f"process alone. Leave out one of them"
+            f"{', '.join(useless)}: only used by the engine ray, but the engine is stream, which "
+            "runs in this process. Leave out one of them"
         )
     _check_share(gpus)
     if address is not None and not (isinstance(address, str) and address.strip()):
         raise ValueError(
-            f"address: expected that of a Ray cluster, such as auto; got {address!r}. Name it, or "
-            f"leave it out: then Ray is started here"
+            f"address: expected the address of a Ray cluster, such as auto; got {address!r}. "
+            "Correct it, or leave it out to start Ray on this machine"
         )
     if engine == "ray" and device != "cpu":
         raise ValueError(
-            f"device {device}: expected to be left out with the engine ray. Say how many GPUs each "
-            f"worker has, and it uses them"
+            f"device {device}: not used by the engine ray. Leave it out, and set the number of "
+            "GPUs per worker instead"
         )
     device_of(device)
     if statistic is not None:
         check_statistic(statistic)
     if draws and statistic not in (None, "draw"):
         raise ValueError(
-            f"draws={draws} writes draws, and statistic={statistic!r} asks for one table: leave "
-            f"out one of them"
+            f"draws={draws} writes several tables of draws, but statistic={statistic!r} asks for "
+            "one table: leave out one of them"
         )
 
 
@@ -129,9 +129,7 @@ def check_apart(output: Path, model: Path) -> None:
     """Refuse to write into the model: it would be another one, or none, after that."""
     place, kept = output.resolve(), model.resolve()
     if place == kept or kept in place.parents:
-        raise ValueError(
-            f"{output}: expected a place outside of the model; {model} is the model. Choose another"
-        )
+        raise ValueError(f"{output}: expected a place outside of the model {model}. Choose another")
 
 
 def _check_share(gpus: float) -> None:
@@ -139,7 +137,8 @@ def _check_share(gpus: float) -> None:
     number = isinstance(gpus, int | float) and math.isfinite(gpus)
     if not (number and gpus >= 0 and (gpus <= 1 or float(gpus).is_integer())):
         raise ValueError(
-            f"expected GPUs of a worker to be 0 or more, and whole above 1; got {gpus}. Correct it"
+            f"expected the GPUs per worker to be 0 or more, and whole above 1; got {gpus}. "
+            "Correct it"
         )
 
 
@@ -148,15 +147,15 @@ def check_flag(imputer: FlowImputer, flag: str | None, draws: int | None) -> Non
     if flag is None:
         return
     if not (isinstance(flag, str) and flag.strip()):
-        raise ValueError(f"flag: expected a name for the column to add; got {flag!r}. Name it")
+        raise ValueError(f"flag: expected a name for the column to add; got {flag!r}. Give a name")
     if imputer.effort_.states < LEAST_STATES:
         raise ValueError(
-            f"flag {flag!r} tells what has converged, and the model's effort runs too few steps to "
-            f"tell: expected at least {LEAST_STATES} states. Choose the effort default or thorough "
-            f"when fitting"
+            f"flag {flag!r} marks rows that have converged, but the model's effort runs too few "
+            f"steps to check convergence: expected at least {LEAST_STATES} states. Choose the "
+            "effort default or thorough when fitting"
         )
     if draws or imputer.statistic == "draw":
         raise ValueError(
-            f"flag {flag!r} is told by chains that run on, and a draw takes one state of each: ask "
-            f"for the statistic mean or median, or leave it out"
+            f"flag {flag!r} needs full-length chains, but draws keep a single state of each: use "
+            "the statistic mean or median, or leave the flag out"
         )

@@ -49,7 +49,7 @@ def looked_at(
     """
     found, read = Looked([], {}, {}), 0
     sizes = [path.stat().st_size // MEGABYTE for path in paths.values()]
-    with progress_bar("Looking at files, MB", sum(sizes), show=progress) as report:
+    with progress_bar("Checking files (MB)", sum(sizes), show=progress) as report:
         for done, (number, path) in enumerate(paths.items()):
             try:
                 # First: of a file that changes while it is looked at, it is noticed later.

@@ -121,15 +121,15 @@ def check_unchanged(path: Path, stamp: Stamp) -> None:
         now = stamp_of(path)
     except OSError as error:
         raise ValueError(
-            f"{path}: expected the file to stay until it is filled; it is gone "
+            f"{path}: expected the file to exist until it is filled; it is gone "
             f"({error.strerror}). Put it back, and run the same again"
         ) from None
     # One that has gone to a worker and back as JSON is a list.
     if list(now) != list(stamp):
         raise ValueError(
-            f"{path}: expected the file to stay as it is until it is filled; it was changed on the "
-            f"way, from {stamp[0]} bytes to {now[0]}, or written again. Let nothing write to it, "
-            f"and run the same again"
+            f"{path}: expected the file not to change until it is filled; it was changed "
+            f"meanwhile, from {stamp[0]} bytes to {now[0]}, or rewritten. Let nothing write to "
+            "it, and run the same again"
         )
 
 

@@ -91,8 +91,8 @@ class Worker:
         check_unchanged(path, task.stamp)
         if table.rows != rows.stop - rows.start:
             raise ValueError(
-                f"{path}: expected rows {rows.start + 1} to {rows.stop}, as it says it has; there "
-                f"are {table.rows} of them. Write it again"
+                f"{path}: expected rows {rows.start + 1} to {rows.stop}, according to its "
+                f"metadata; found {table.rows} of them. Write the file again"
             )
         return table
 

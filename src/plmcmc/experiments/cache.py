@@ -49,7 +49,7 @@ def made_once(path: Path) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
 
     def say() -> None:
-        print(f"Waiting for another process that makes {path}", file=sys.stderr)
+        print(f"Waiting for another process that is creating {path}", file=sys.stderr)
 
     with locked(path.with_name(f".{path.name}.lock"), waiting=say):
         yield not path.exists()
@@ -87,6 +87,6 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except DAMAGE as problem:
         # Numpy's own words advise to unpickle, and name no file.
         raise DataError(
-            f"{path} is damaged: expected arrays as plmcmc writes them (.npz). Remove it and what "
-            f"lies beside it under the same name; both are made again"
+            f"{path} is damaged: expected arrays as written by plmcmc (.npz). Remove it and the "
+            "files of the same name next to it; both are made again"
         ) from problem

@@ -25,51 +25,73 @@ class Entry(NamedTuple):
 
 CATALOGUE = {
     "table1": Entry(
-        "digits.table1", "6.1, E.1", "digits learned from and completed: RMSE and FID", "mnist"
+        "digits.table1",
+        "6.1, E.1",
+        "digits: training on incomplete ones and completing them, RMSE and FID",
+        "mnist",
     ),
     "table2": Entry(
-        "tables.table2", "6.2, E.2", "tables learned from and filled with half missing: NMSE", "uci"
+        "tables.table2",
+        "6.2, E.2",
+        "tables: training and filling with half of the values missing, NMSE",
+        "uci",
     ),
     "cifar": Entry(
-        "images.completion", "5.1, D.1", "images without their middle, completed with Glow", "cifar"
+        "images.completion",
+        "5.1, D.1",
+        "images with the centre missing, completed with Glow",
+        "cifar",
     ),
     "celeba": Entry(
-        "images.completion", "5.2, D.2", "faces without a half, completed with Glow", "faces"
+        "images.completion", "5.2, D.2", "faces with one half missing, completed with Glow", "faces"
     ),
     "mnist": Entry(
-        "digits.mnist", "5.3, D.3", "digits completed with a flow of whole digits", "mnist"
+        "digits.mnist",
+        "5.3, D.3",
+        "digits completed with a flow trained on complete digits",
+        "mnist",
     ),
     "training-progress": Entry(
         "digits.training_progress",
         "E.1",
-        "training digits as imputed early and at the end",
+        "training digits as imputed early and late in training",
         "mnist",
     ),
     "efficiency-auxiliary": Entry(
         "efficiency.studies",
         "6.3, E.3",
-        "RMSE and acceptance of chains: the auxiliary density's scale",
+        "RMSE and acceptance of chains, by scale of the auxiliary density",
         "mnist",
     ),
     "efficiency-perturbation": Entry(
         "efficiency.studies",
         "6.3, E.3",
-        "RMSE and acceptance of chains: the perturbations' scale",
+        "RMSE and acceptance of chains, by scale of the perturbations",
         "mnist",
     ),
     "efficiency-no-resample": Entry(
-        "efficiency.studies", "E.3", "RMSE and acceptance of chains: perturbations alone", "mnist"
+        "efficiency.studies",
+        "E.3",
+        "RMSE and acceptance of chains with perturbations only",
+        "mnist",
     ),
     "efficiency-resample": Entry(
         "efficiency.studies",
         "E.3",
-        "RMSE and acceptance of chains: the fresh draws' scale",
+        "RMSE and acceptance of chains, by scale of the fresh draws",
         "mnist",
     ),
     "decisions": Entry(
-        "efficiency.decisions", "E.4", "decisions that a flat auxiliary would overturn", "mnist"
+        "efficiency.decisions",
+        "E.4",
+        "how often a flat auxiliary density would overturn a decision",
+        "mnist",
     ),
-    "proposal": Entry("proposal.diagram", "3.2, B", "one proposal, drawn in two dimensions"),
+    "proposal": Entry(
+        "proposal.diagram",
+        "one proposal, illustrated in two dimensions",
+        "one proposal, drawn in two dimensions",
+    ),
 }
 
 
@@ -80,7 +102,7 @@ def experiment_of(name: str, scale: str) -> Experiment:
         ValueError: if there is none of that name or scale.
     """
     if name not in CATALOGUE:
-        raise ValueError(f"there is no experiment {name!r}: choose one of {', '.join(CATALOGUE)}")
+        raise ValueError(f"unknown experiment {name!r}: choose one of {', '.join(CATALOGUE)}")
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(SCALES)}; got {scale!r}")
     return import_module(f"plmcmc.experiments.{CATALOGUE[name].module}").at(name, scale)

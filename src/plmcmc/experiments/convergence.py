@@ -13,8 +13,8 @@ from plmcmc.posterior import Draws
 RHAT = 1.1
 # As reports name these numbers.
 COLUMNS = (
-    "passes of a chain",
-    "of them to tune",
+    "flow passes per chain",
+    "warm-up passes",
     "seconds",
     "accepted",
     "values at R-hat 1.1 or less",

@@ -68,8 +68,9 @@ class Ledger(Mapping[str, Found]):
         there = lines[0]["settings"]
         if there != wanted:
             raise LedgerError(
-                f"{self._path} has numbers of other settings ({_difference(there, wanted)}): "
-                f"choose another output, or remove {self.directory}"
+                f"{self._path} has numbers from different settings "
+                f"({_difference(there, wanted)}): choose a different output, or remove "
+                f"{self.directory}"
             )
         # Of a part that was run again, the last line counts.
         last = {line["part"]: line for line in lines[1:]}
@@ -88,9 +89,9 @@ class Ledger(Mapping[str, Found]):
         for name, own in line.get("sources", {}).items():
             if self._sources.setdefault(name, own) != own:
                 raise LedgerError(
-                    f"{self._path}: {part} was made of another {name} than other parts there "
-                    f"(data: {self._sources[name]} and {own}): choose another output, or remove "
-                    f"the lines of one of them; those parts are then run again"
+                    f"{self._path}: {part} was made from a different {name} than other parts "
+                    f"there (data: {self._sources[name]} and {own}): choose a different output, "
+                    "or remove the lines of one of them; those parts are then run again"
                 )
 
     def _whole(self, part: str, noted: str | None) -> bool:
@@ -102,15 +103,15 @@ class Ledger(Mapping[str, Found]):
 
     def _line(self, number: int, text: bytes) -> dict[str, Any]:
         where = f"{self._path}, line {number}"
-        advice = "remove this line; that part is then run again"
+        advice = "remove this line; its part is then run again"
         expected = "a part with its numbers"
         if number == 1:
-            expected = "the settings that all numbers are of"
-            advice = f"without it nobody knows whose numbers these are: remove {self.directory}"
+            expected = "the settings that apply to all numbers"
+            advice = f"without it, the origin of the numbers is unknown: remove {self.directory}"
         try:
             line = json.loads(text)
         except ValueError as error:
-            raise LedgerError(f"{where}: no JSON ({error}): {advice}") from error
+            raise LedgerError(f"{where}: not valid JSON ({error}): {advice}") from error
         if not (_has(line, FIRST) if number == 1 else _has(line, PART, MORE)):
             got = text[:60].decode(errors="replace")
             raise LedgerError(f"{where}: expected {expected}; got {got!r}: {advice}")
@@ -131,8 +132,8 @@ class Ledger(Mapping[str, Found]):
         now = _hash_of(path)
         if self._sources.get(name, now) != now:
             raise LedgerError(
-                f"{path} is not what the parts that are done were made of (data: "
-                f"{self._sources[name]} there, {now} now): choose another output, or remove "
+                f"{path} differs from the data that the finished parts were made from (data: "
+                f"{self._sources[name]} then, {now} now): choose a different output, or remove "
                 f"{self.directory}"
             )
         self._noted[name] = now
@@ -233,4 +234,4 @@ def _difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
     names = [name for name in there.keys() | wanted.keys() if there.get(name) != wanted.get(name)]
     first = min(names)
     more = f", and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{first}: {there.get(first)!r} there, {wanted.get(first)!r} now{more}"
+    return f"{first}: {there.get(first)!r} then, {wanted.get(first)!r} now{more}"

@@ -19,8 +19,8 @@ FULL, SMOKE = "full", "smoke"
 # Characters of a setting that are shown.
 SHOWN = 48
 ONLY_RUNS = (
-    "**This only shows that the machinery runs, on data that comes along: its numbers mean nothing "
-    "beside the paper's.**\n\n"
+    "**This only shows that the code runs, on bundled data: its numbers cannot be compared with "
+    "the paper's.**\n\n"
 )
 
 
@@ -43,17 +43,20 @@ def reported(
     text += f"{done} of {len(parts)} parts.\n\n"
     text += f"## What was run\n\n{ONLY_RUNS if scale == SMOKE else ''}{_settings(experiment, full)}"
     body = experiment.report(ledger, place)
-    text += ("\n" if body.startswith("## ") else "\n## What was found\n\n") + body
-    text += "\n## How the paper is read (at full scale)\n\n"
+    text += ("\n" if body.startswith("## ") else "\n## Results\n\n") + body
+    text += "\n## How we read the paper (at full scale)\n\n"
     text += "".join(f"- {reading}\n" for reading in experiment.readings)
-    return text + f"\n## Where the numbers are from\n\n{where_from(ledger.made)}"
+    return text + f"\n## Where the numbers come from\n\n{where_from(ledger.made)}"
 
 
 def _settings(experiment: Experiment, full: Experiment) -> str:
     rows = list(differing(asdict(experiment), asdict(full)))
     if not rows:
-        return "The settings of `full`: the paper's, but for the readings below.\n"
-    told = "Settings that differ from those of `full`, which are the paper's but for the readings "
+        return "The settings of `full`: those of the paper, apart from the choices listed below.\n"
+    told = (
+        "Settings that differ from `full`, which uses those of the paper apart from the choices "
+        "listed "
+    )
     told += "below.\n\n"
     shown = ((own, [_shown(here), _shown(there)]) for own, here, there in rows)
     return told + table("setting", ["here", "`full`"], shown)

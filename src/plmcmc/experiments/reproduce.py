@@ -111,15 +111,15 @@ def _refuse_nothing(parts: list[str], name: str, scale: str, own: Path) -> None:
     """Refuse to report where nothing was run, and nothing is to be."""
     if not parts:
         raise ValueError(
-            f"nothing is there yet in {own}: run `plmcmc reproduce {name} --scale {scale}` first, "
-            f"with the same -o"
+            f"nothing has been run yet in {own}: run `plmcmc reproduce {name} --scale {scale}` "
+            "first, with the same -o"
         )
 
 
 def _tell_lost(ledger: Ledger, say: Say) -> None:
     if ledger.lost:
         say(
-            f"Not done any more, since their arrays in {ledger.directory / ARRAYS} are lost or "
+            f"To be run again, as their arrays in {ledger.directory / ARRAYS} are lost or "
             f"damaged: {first_few(ledger.lost, NAMED)}"
         )
 
@@ -127,7 +127,10 @@ def _tell_lost(ledger: Ledger, say: Say) -> None:
 def _tell_kept(experiment: Experiment, ledger: Ledger, say: Say) -> None:
     parts = experiment.parts()
     done = sum(part in ledger for part in parts)
-    say(f"{done} of {len(parts)} parts are kept in {ledger.directory}; the same command goes on")
+    say(
+        f"{done} of {len(parts)} parts are kept in {ledger.directory}; run the same command again "
+        "to resume"
+    )
 
 
 def _wanted(experiment: Experiment, name: str, only: str | None) -> list[str]:
@@ -136,7 +139,7 @@ def _wanted(experiment: Experiment, name: str, only: str | None) -> list[str]:
     wanted = [part for part in parts if pattern.search(part)]
     if not wanted:
         raise ValueError(
-            f"no part of {name} has {only!r} in its name; its {len(parts)} parts are "
+            f"no part of {name} contains {only!r} in its name; its {len(parts)} parts are "
             f"{first_few(parts, NAMED)}"
         )
     return wanted
@@ -150,7 +153,7 @@ def _run(
     for part in ledger:
         _remove(place.checkpoint(part))
     done = sum(part in ledger for part in parts)
-    say(f"{title}: {len(todo)} of {len(parts)} parts to run, {done} done before")
+    say(f"{title}: {len(todo)} of {len(parts)} parts to run, {done} already done")
     for number, part in enumerate(todo, 1):
         say(f"[{number}/{len(todo)}] {part}")
         found = experiment.run(part, place)

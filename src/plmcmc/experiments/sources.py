@@ -93,7 +93,7 @@ def faces(place: Place, skip: int, count: int) -> Pixels:
     path = next(iter(sorted(folder.glob("*.zip"))), folder)
     images = load_images(path, first=skip + count)[skip:]
     if len(images) < count:
-        raise DataError(f"{path}: expected {skip + count} pictures; got {skip + len(images)}")
+        raise DataError(f"{path}: expected {skip + count} pictures; found {skip + len(images)}")
     return images.astype(np.float32)
 
 
@@ -135,7 +135,7 @@ def uci(name: str, place: Place) -> Table:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(_rows(path, csv.reader(file)))
     except (UnicodeDecodeError, csv.Error) as problem:
-        raise DataError(f"{path}: expected {FORM}; it is no text of that kind: {problem}") from None
+        raise DataError(f"{path}: expected {FORM}; it cannot be read as such: {problem}") from None
     if not rows:
         raise DataError(f"{path}: expected {FORM}; it has no rows")
     return np.array(rows)
@@ -150,8 +150,8 @@ def _rows(path: Path, lines: Any) -> Iterator[list[float]]:
         where = f"{path}, line {lines.line_num}"
         if len(line) != len(header):
             raise DataError(
-                f"{where}: expected {len(header)} values, as the header has; got {len(line)}. "
-                f"The file is {FORM}"
+                f"{where}: expected {len(header)} values, as in the header; got {len(line)}. The "
+                f"file is {FORM}"
             )
         yield [_number(cell, where, column) for column, cell in enumerate(line, 1)]
 

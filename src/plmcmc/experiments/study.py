@@ -95,15 +95,15 @@ class Place:
         if self.data is None:
             first = ", ".join(names[0] for names in lacking)
             return (
-                f"this scale reads {first}: give --data a directory that has "
-                f"{'it' if one else 'them'}, or choose --scale smoke, which needs none"
+                f"this scale reads {first}: pass --data with a directory that contains "
+                f"{'it' if one else 'them'}, or choose --scale smoke, which needs no data"
             )
         # Of more than two names, the documentation has the others.
         shown = (" or ".join(names if len(names) == 2 else names[:1]) for names in lacking)
         none = "neither" if one and len(lacking[0]) == 2 else "none of them"
         return (
             f"expected {', '.join(shown)} in {self.data}; found {none} (docs/reproduce.md says "
-            f"where they are from)"
+            "where to get them)"
         )
 
 

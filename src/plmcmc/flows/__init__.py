@@ -1,4 +1,4 @@
-"""In: data or latents. Out: latents or data, with log-determinants."""
+"""Normalizing flows: maps between data and latents, with log-determinants."""
 
 from plmcmc.flows.beside import Beside
 from plmcmc.flows.contract import BrokenFlow, check_flow

@@ -91,7 +91,7 @@ def check_order(order: Tensor, name: str) -> None:
     """Refuse what is no order of columns: draws would lose some, and double others."""
     places = torch.arange(order.shape[-1], device=order.device)
     if not bool((order.sort(-1).values == places).all()):
-        raise ValueError(f"{name} is no order of {order.shape[-1]} columns")
+        raise ValueError(f"{name} is not a permutation of {order.shape[-1]} columns")
 
 
 def _find_inverse(order: str, back: str, module: nn.Module, _: Any) -> None:

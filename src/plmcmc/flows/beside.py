@@ -10,12 +10,13 @@ from torch import Generator, Tensor, nn
 
 
 class Beside(nn.Module):
-    """An ensemble of flows that have members of their own.
+    """An ensemble of flows that are themselves ensembles.
 
-    Rows of a batch take turns: first come the first flow's members, then the second's, and so on.
+    The rows of a batch are assigned to members in turn: first to those of the first flow, then to
+    those of the second, and so on.
 
     Args:
-        flows: each with `members` and as many `features`.
+        flows: each with `members`, and all with the same number of `features`.
     """
 
     def __init__(self, flows: Sequence[Any]) -> None:
@@ -48,7 +49,7 @@ class Beside(nn.Module):
     def _each(self, x: Tensor, work: Callable[[Any, Tensor], Sequence[Tensor]]) -> list[Tensor]:
         """Return what each flow makes of its own rows, in their order."""
         if len(x) % self.members:
-            raise ValueError(f"{len(x)} rows cannot take turns among {self.members} members")
+            raise ValueError(f"{len(x)} rows cannot be shared equally among {self.members} members")
         parts = x.unflatten(0, (-1, self.members)).split(self.sizes, 1)
         found = [work(flow, own.flatten(0, 1)) for flow, own in zip(self.flows, parts, strict=True)]
         return [self._joined(parts) for parts in zip(*found, strict=True)]

@@ -15,7 +15,7 @@ LARGEST_JACOBIAN = 1024
 
 
 class BrokenFlow(ValueError):
-    """A flow does not keep the promises that exact sampling rests on."""
+    """A flow violates the assumptions that exact sampling relies on."""
 
 
 class Checked(NamedTuple):
@@ -28,16 +28,16 @@ class Checked(NamedTuple):
 def check_flow(
     flow: Flow, x: Tensor, *, tolerance: float | None = None, jacobian: bool = True
 ) -> Checked:
-    """Test a flow's promises on the rows `x` and return what was tested.
+    """Test on the rows `x` that a flow keeps its promises, and return what was tested.
 
     Args:
         flow: any object with the four methods of `plmcmc.flows.Flow`.
         x: `(rows, *event)`, complete rows as the flow was trained on; a few dozen are enough.
-        tolerance: largest relative error to forgive; by default 1e-3 in float32, 1e-6 in float64.
-        jacobian: compare log-dets with autograd's, which takes a pass per column.
+        tolerance: largest relative error to accept; by default 1e-3 in float32, 1e-6 in float64.
+        jacobian: compare log-determinants with autograd's, which takes one pass per column.
 
     Raises:
-        BrokenFlow: saying in words which promises are broken, and at which row.
+        BrokenFlow: naming the promises that are broken, and a row where this happens.
 
     Example:
         >>> from plmcmc.flows import NICE
@@ -116,9 +116,14 @@ def _shapes(t: _Trial) -> str | None:
     if t.back.shape != t.x.shape:
         return f"to_data returns shape {tuple(t.back.shape)} for x of shape {tuple(t.x.shape)}"
     if t.z[0].numel() != t.x[0].numel():
-        return f"{t.z[0].numel()} latents for {t.x[0].numel()} values: rows fill no space"
+        return (
+            f"latent and data dimensions differ ({t.z[0].numel()} and {t.x[0].numel()}), so the "
+            "flow has no density"
+        )
     if t.drawn[0].shape != t.z.shape:
-        return f"latent_sample gives {tuple(t.drawn[0].shape)}, to_latent {tuple(t.z.shape)}"
+        return (
+            f"latent_sample returns shape {tuple(t.drawn[0].shape)}, to_latent {tuple(t.z.shape)}"
+        )
     return None
 
 
@@ -139,7 +144,10 @@ def _repeats(t: _Trial) -> str | None:
     with torch.no_grad():
         again, log_det = t.flow.to_latent(t.x)
     fault = t.worst(again, t.z) or t.worst(log_det, t.log_det)
-    return fault and f"{fault}; is noise added, or a module in train mode (call flow.eval())?"
+    return (
+        fault
+        and f"{fault}; does the flow add noise, or is a module in train mode (call flow.eval())?"
+    )
 
 
 def _apart(t: _Trial) -> str | None:
@@ -149,7 +157,7 @@ def _apart(t: _Trial) -> str | None:
     with torch.no_grad():
         z, log_det = t.flow.to_latent(t.x[:some])
     fault = t.worst(z, t.z[:some]) or t.worst(log_det, t.log_det[:some])
-    return fault and f"{fault}; does a batch statistic enter (call flow.eval())?"
+    return fault and f"{fault}; does the flow use batch statistics (call flow.eval())?"
 
 
 def _round_trip(t: _Trial) -> str | None:
@@ -162,7 +170,7 @@ def _latent_round_trip(t: _Trial) -> str | None:
         # A deep flow may overflow far out, now and then; not at most of its latents.
         lost = ~finite_rows(decoded)
         if 2 * int(lost.sum()) > len(lost):
-            return f"to_data is NaN or infinite at {int(lost.sum())} of {len(lost)} latents drawn"
+            return f"to_data is NaN or infinite for {int(lost.sum())} of {len(lost)} drawn latents"
         found = t.flow.to_latent(choose_rows(lost, t.x, decoded))[0]
     return t.worst(choose_rows(lost, t.drawn[0], found), t.drawn[0])
 
@@ -174,7 +182,7 @@ def _cancel(t: _Trial) -> str | None:
 def _autograd(t: _Trial) -> str | None:
     size = t.x[0].numel()
     if size > LARGEST_JACOBIAN:
-        return f"{_SKIP}{size} columns make too large a Jacobian (limit {LARGEST_JACOBIAN})"
+        return f"{_SKIP}the Jacobian of {size} columns is too large (limit {LARGEST_JACOBIAN})"
     for row in range(min(2, len(t.x))):
         try:
             jacobian = torch.autograd.functional.jacobian(_encoder(t, row), t.x[row])
@@ -196,7 +204,10 @@ def _encoder(t: _Trial, row: int) -> Callable[[Tensor], Tensor]:
 
 def _seeded(t: _Trial) -> str | None:
     if not torch.equal(t.drawn[0], t.drawn[1]):
-        return "latent_sample differs for the same generator seed: does it draw elsewhere?"
+        return (
+            "latent_sample gives different draws for the same generator seed: does it use another "
+            "source of random numbers?"
+        )
     return "latent_sample ignores its generator" if torch.equal(t.drawn[0], t.drawn[2]) else None
 
 

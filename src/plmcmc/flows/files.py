@@ -70,16 +70,18 @@ MOST_STEPS, MOST_NESTED, MOST_AXES = 64, 8, 8
 
 
 def save(flow: Flow, path: str | Path, *, overwrite: bool = False) -> Path:
-    """Write a flow to a new directory, whole or not at all, and return its path.
+    """Write a flow to a new directory, completely or not at all, and return its path.
 
-    A name that ends in `.zip` makes it one file instead. `overwrite` replaces a saved flow, and
-    nothing else: other files are never deleted.
+    If the name ends in `.zip`, a single file is written instead. `overwrite` only replaces a saved
+    flow: other files are never deleted.
     """
     path = free_place(path, "flow", overwrite=overwrite)
     if not isinstance(flow, nn.Module):
         raise TypeError(f"only plmcmc's own flows can be saved; got {type(flow).__name__}")
     if is_lowered(flow):
-        raise TypeError("a flow in a lower precision is not saved: save the one it was made from")
+        raise TypeError(
+            "a flow in a lower precision cannot be saved: save the one it was made from"
+        )
     described = {"format": FORMAT, "version": VERSION, "dtype": str(home(flow).dtype)[6:]}
     described["flow"] = describe(flow)
     return write_model(path, described, flow.state_dict())
@@ -89,7 +91,7 @@ def load(path: str | Path) -> Flow:
     """Read a flow written by `save`, on the CPU and in eval mode.
 
     Raises:
-        FileError: naming the file and what is wrong with it.
+        FileError: if the file cannot be read, saying what is wrong with it.
     """
     path = Path(path)
     with damage_named(path):
@@ -117,7 +119,7 @@ def rebuild(
     own = flow.state_dict()
     for name in own.keys() | tensors.keys():
         if name not in own or name not in tensors:
-            lacks = "is missing" if name in own else "belongs to no part of the flow"
+            lacks = "is missing" if name in own else "is unexpected"
             raise ValueError(f"{WEIGHTS}: {shown(prefix + name)} {lacks}")
         check_same(tensors[name], own[name], f"{WEIGHTS}, {prefix}{name}")
         if not bool(tensors[name].isfinite().all()):
@@ -173,7 +175,7 @@ def _planned(described: Fields) -> _Plan:
         described.only(("name", "steps", "flow"))
         chain = described.each("steps")
         if len(chain) > MOST_STEPS or len(steps) >= MOST_NESTED:
-            raise ValueError(f"{described.where}: there are too many steps")
+            raise ValueError(f"{described.where}: too many steps")
         steps.append([_named(step, STEPS) for step in chain])
         described = described.inside("flow")
     return _Plan(*_named(described, FLOWS), steps)

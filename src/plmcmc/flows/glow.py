@@ -84,19 +84,20 @@ class Level(nn.Module):
 
 
 class Glow(nn.Module):
-    """A flow of images, latents flat and standard normal.
+    """A flow of images with flat, standard normal latents.
 
     Args:
-        shape: of an image, `(channels, height, width)`; height and width must be multiples of
+        shape: shape of an image, `(channels, height, width)`; height and width must be multiples of
             `2 ** levels`.
-        levels: scales (the paper's L).
-        steps: steps at each scale (its K).
-        width: channels of the couplings' networks.
+        levels: number of scales (the paper's L).
+        steps: flow steps at each scale (the paper's K).
+        width: channels of the hidden layers of the couplings' networks.
         coupling: `"affine"` or `"additive"`.
-        activation: of the networks; Kingma and Dhariwal's is `"relu"`, whose kinks make a density
-            that chains step through slowly.
-        spare_memory: in training, compute activations a second time instead of keeping them.
-        random_state: seed of the initial weights.
+        activation: activation function of the networks; Kingma and Dhariwal use `"relu"`, whose
+            kinks give a density in which chains move slowly.
+        spare_memory: recompute activations in the backward pass of training instead of storing
+            them.
+        random_state: seed for the initial weights.
 
     Example:
         >>> glow = Glow((3, 8, 8), levels=2, steps=2, width=8, random_state=0)
@@ -232,10 +233,10 @@ class Glow(nn.Module):
 
 
 class Absolute(nn.Module):
-    """Glow with its latents as they leave the levels: the paper's absolute coordinates.
+    """Glow with latents as the levels produce them: the paper's absolute coordinates.
 
-    The same density of images, another chart of the latents: their prior is normal given the
-    deeper ones.
+    The density of images is the same, but latents are parametrised differently: given those of
+    deeper levels, their prior is normal.
 
     Args:
         flow: a `Glow`.

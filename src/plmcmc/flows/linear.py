@@ -32,7 +32,7 @@ class Linear(LatentFlow):
 
     @classmethod
     def of_moments(cls, mean: Tensor, covariance: Tensor) -> Linear:
-        """Return the Gaussian with this mean and covariance as a flow."""
+        """Return a Gaussian with this mean and covariance, as a flow."""
         flow = cls(len(mean)).to(covariance)
         factor = torch.linalg.cholesky(covariance)
         with torch.no_grad():

@@ -45,15 +45,15 @@ def seen_precisions(covariance: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class GaussianMixture(nn.Module):
-    """Several mixtures of Gaussians side by side.
+    """Several independent mixtures of Gaussians.
 
-    Rows of a batch take turns: the first is the first member's, the second the second's, and so on;
-    their number must be a multiple of the members'.
+    The rows of a batch are assigned to members in turn: the first row to the first member, and so
+    on; the number of rows must be a multiple of the number of members.
 
     Args:
         features: number of columns.
-        members: independent mixtures.
-        components: Gaussians of each.
+        members: number of mixtures.
+        components: number of Gaussians in each mixture.
 
     Example:
         >>> two = Components(torch.tensor([0.5, 0.5]), torch.eye(2), torch.eye(2).repeat(2, 1, 1))
@@ -83,7 +83,7 @@ class GaussianMixture(nn.Module):
 
     @classmethod
     def of(cls, members: list[Components]) -> GaussianMixture:
-        """Return mixtures with as many components each, in float32."""
+        """Return a flow of mixtures that all have the same number of components, in float32."""
         weight, mean, covariance = (torch.stack(parts) for parts in zip(*members, strict=True))
         flow = cls(mean.shape[2], members=len(members), components=mean.shape[1])
         root = torch.linalg.cholesky(covariance)
@@ -108,7 +108,7 @@ class GaussianMixture(nn.Module):
     def latent_log_prob(self, z: Tensor) -> Tensor:
         """Return each row's log-density under its member, in float64."""
         if len(z) % self.members:
-            raise ValueError(f"{len(z)} rows cannot take turns among {self.members} members")
+            raise ValueError(f"{len(z)} rows cannot be shared equally among {self.members} members")
         x = z.reshape(-1, self.members, self.features).permute(1, 2, 0)
         return self._heights(slice(None), x).mT.reshape(-1)
 
@@ -126,7 +126,7 @@ class GaussianMixture(nn.Module):
         return found.double()
 
     def latent_sample(self, rows: int, generator: Generator) -> Tensor:
-        """Return rows drawn from the mixtures, which take turns."""
+        """Return rows drawn from the mixtures in turn."""
         where = home(self)
         options = {"generator": generator, "device": generator.device}
         member = torch.arange(rows, device=generator.device) % self.members

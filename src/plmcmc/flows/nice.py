@@ -16,18 +16,19 @@ from plmcmc.flows.protocol import Flow
 class NICE(LatentFlow):
     """Additive couplings (Dinh et al., 2014) with the paper's random partition.
 
-    The columns are split in two at construction, at random, and all couplings use that partition,
-    one half shifting the other in turn. The paper's "K = 5, L = 4" is `depth=5, couplings=4`, with
-    `width=1000, latent="logistic"` for MNIST and `width=120, latent="normal"` for its tables.
+    The columns are split at random into two halves at construction; all couplings use this
+    partition and alternately shift one half depending on the other. The paper's "K = 5, L = 4" is
+    `depth=5, couplings=4`, with `width=1000, latent="logistic"` for MNIST and `width=120,
+    latent="normal"` for its tables.
 
     Args:
         features: number of columns, even or odd, at least 2.
-        couplings: how many couplings (the paper's L).
+        couplings: number of couplings (the paper's L).
         depth: hidden layers of each conditioner (the paper's K).
         width: units of each hidden layer.
         latent: `"normal"` or `"logistic"`.
-        activation: of the conditioners; the paper's is `"relu"`.
-        random_state: seed of the partition and of the initial weights.
+        activation: activation function of the conditioners; the paper uses `"relu"`.
+        random_state: seed for the partition and the initial weights.
     """
 
     name = "nice"

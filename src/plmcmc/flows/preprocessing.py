@@ -15,7 +15,7 @@ from plmcmc.flows.rows import row_sum
 
 
 class Step(nn.Module, ABC):
-    """One bijection between the user's values and a flow's; `config` and tensors rebuild it."""
+    """A bijection between the user's values and a flow's, rebuilt from `config` and tensors."""
 
     name: str
     config: dict[str, Any]
@@ -44,7 +44,7 @@ class Step(nn.Module, ABC):
 
 
 class Preprocessed(nn.Module):
-    """A flow behind preprocessing steps, the first of which meets the user's data.
+    """A flow with preprocessing steps; the first step is applied to the user's data.
 
     Example:
         >>> from plmcmc.flows import Linear
@@ -94,7 +94,7 @@ class Preprocessed(nn.Module):
         return tempered(self.flow, rows, generator, temperature)
 
     def prepare(self, x: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
-        """Return training data as the inner flow sees it, freshly dequantised, and its log-det."""
+        """Return training data as the inner flow sees it, newly dequantised, and the log-det."""
         log_det = torch.zeros(len(x), dtype=torch.float64, device=x.device)
         for step in self.chain:
             x, term = step.to_latent(step.dequantised(x, generator))
@@ -146,9 +146,9 @@ def _check_scale(scale: Tensor) -> None:
 
 
 class Logit(Step):
-    """Values within `[low, high]` to the whole line: `logit(margin + (1 - 2 margin) share)`.
+    """Values within `[low, high]` to the real line: `logit(margin + (1 - 2 margin) share)`.
 
-    The margin keeps the end points finite; a draw may then leave the interval by a sliver.
+    The margin keeps the end points finite; draws may therefore lie slightly outside the interval.
     """
 
     name = "logit"
@@ -180,10 +180,10 @@ class Logit(Step):
 
 
 class Dequantise(Step):
-    """Integers `0 .. levels - 1` to `(0, 1)`, the middle of a bin standing for its integer.
+    """Integers `0 .. levels - 1` to `(0, 1)`; each integer maps to the middle of its bin.
 
-    Training adds uniform noise within each bin (uniform dequantisation); an observed integer
-    conditions at the middle of its bin; round draws to get integers back.
+    Training adds uniform noise within each bin (uniform dequantisation); conditioning on an
+    observed integer uses the middle of its bin. Round draws to get integers back.
     """
 
     name = "dequantise"
@@ -214,7 +214,7 @@ class Dequantise(Step):
 
 
 class Flatten(Step):
-    """Rows of any shape, such as images, to flat ones."""
+    """Rows of any shape, such as images, to flat vectors."""
 
     name = "flatten"
 
@@ -233,7 +233,7 @@ class Flatten(Step):
 
 
 class ChannelsFirst(Step):
-    """Images `(height, width, channels)`, as files have them, to `(channels, height, width)`."""
+    """Images `(height, width, channels)`, as stored in files, to `(channels, height, width)`."""
 
     name = "channels-first"
 

@@ -18,7 +18,8 @@ COOLINGS = 8
 class Flow(Protocol):
     """A bijection between data `x` and latents `z`, and the density of the latents.
 
-    Tensors lead with rows; `log_det` and log-probabilities have shape `(rows,)`.
+    The first dimension of all tensors is rows; `log_det` and log-probabilities have shape
+    `(rows,)`.
     """
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,7 +41,7 @@ class Flow(Protocol):
 
 @runtime_checkable
 class ContextualFlow(Protocol):
-    """A family of flows: one for every row's context."""
+    """A family of flows: one for the context of each row."""
 
     def given(self, context: Tensor) -> Flow:
         """Return the flow whose row i is conditioned on `context[i]`."""
@@ -59,7 +60,7 @@ class Home(NamedTuple):
 
 
 def home(flow: object) -> Home:
-    """Return dtype and device of a flow's parameters or buffers; torch's defaults without any."""
+    """Return dtype and device of a flow's parameters or buffers; torch's defaults if none."""
     if isinstance(flow, nn.Module):
         for tensor in [*flow.parameters(), *flow.buffers()]:
             if tensor.is_floating_point():

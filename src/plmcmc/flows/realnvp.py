@@ -10,19 +10,20 @@ from plmcmc.flows.conditioner import conditioner
 
 
 class RealNVP(LatentFlow):
-    """Affine couplings (Dinh et al., 2017); its volume varies from place to place.
+    """Affine couplings (Dinh et al., 2017); unlike NICE, not volume-preserving.
 
-    Couplings come in pairs over a random partition of their own, so that both halves move.
+    Couplings come in pairs; each pair has its own random partition, so that both halves are
+    transformed.
 
     Args:
         features: number of columns, at least 2.
-        couplings: how many couplings.
+        couplings: number of couplings.
         depth: hidden layers of each conditioner.
         width: units of each hidden layer.
         latent: `"normal"` or `"logistic"`.
-        activation: of the conditioners.
+        activation: activation function of the conditioners.
         bound: largest absolute log-scale of one coupling; keeps the inverse well conditioned.
-        random_state: seed of the partitions and of the initial weights.
+        random_state: seed for the partitions and the initial weights.
     """
 
     name = "realnvp"

@@ -58,7 +58,7 @@ def _mixture(features: int, members: int, components: int) -> int:
 
 def _glow(shape: list[int], levels: int, steps: int, width: int, coupling: str, **_: Any) -> int:
     if levels > MOST_LEVELS:
-        raise ValueError(f"levels: expected {MOST_LEVELS} at most; got {levels}")
+        raise ValueError(f"levels: expected at most {MOST_LEVELS}; got {levels}")
     channels, found = shape[0], 1
     for level in range(levels):
         channels *= 4

@@ -41,16 +41,17 @@ class _Networks(nn.Module):
 class TabularFlow(LatentFlow):
     """Affine couplings with random halves, then `z = W (x - mean)`, normal latents.
 
-    Rows of a batch take turns: the first is the first member's, the second the second's, and so on;
-    their number must be a multiple of the members'.
+    The rows of a batch are assigned to members in turn: the first row to the first member, and so
+    on; the number of rows must be a multiple of the number of members.
 
     Args:
         features: number of columns.
-        members: independent flows that run side by side.
-        couplings: layers of each; every second one moves what the one before kept.
+        members: number of independent flows.
+        couplings: number of coupling layers, even; each second one transforms what the previous one
+            left unchanged.
         depth: hidden layers of each network.
-        width: their width.
-        random_state: seed of halves and weights.
+        width: width of the hidden layers.
+        random_state: seed for the random halves and the weights.
     """
 
     name = "tabular"
@@ -70,7 +71,7 @@ class TabularFlow(LatentFlow):
         if members < 1:
             raise ValueError(f"members must be at least 1; got {members}")
         if couplings % 2:
-            raise ValueError(f"couplings come in pairs; got {couplings}")
+            raise ValueError(f"couplings must be an even number; got {couplings}")
         self.config |= {"members": members, "couplings": couplings, "depth": depth, "width": width}
         self.members, self.first = members, (features + 1) // 2
         with seeded(random_state):
@@ -88,7 +89,7 @@ class TabularFlow(LatentFlow):
         self.log_diagonal = nn.Parameter(torch.zeros(members, features))
 
     def start_at(self, mean: Tensor, covariance: Tensor) -> None:
-        """Put the triangular layer where a Gaussian has normal latents.
+        """Set the triangular layer so that this Gaussian has standard normal latents.
 
         Args:
             mean: `(columns,)` for all members, or `(members, columns)`.
@@ -136,7 +137,7 @@ class TabularFlow(LatentFlow):
     def _by_member(self, x: Tensor) -> Tensor:
         """Return `(members, columns, rows)`: columns lie together, and halves of them are cheap."""
         if len(x) % self.members:
-            raise ValueError(f"{len(x)} rows cannot take turns among {self.members} members")
+            raise ValueError(f"{len(x)} rows cannot be shared equally among {self.members} members")
         return x.reshape(-1, self.members, self.features).permute(1, 2, 0).contiguous()
 
     def _by_row(self, y: Tensor) -> Tensor:

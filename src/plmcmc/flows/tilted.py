@@ -11,7 +11,7 @@ from plmcmc.flows.protocol import Flow
 class Tilted(nn.Module):
     """`flow` after `x -> centre + L K^-1 (x - mean)`: from one Gaussian's moments to another's.
 
-    Rows of a batch take turns among the tilts: the first has the first, and so on.
+    The rows of a batch are assigned to the tilts in turn.
 
     Args:
         flow: of data whose moments are `centre` and `L L^T`.

@@ -32,7 +32,7 @@ def check_table(table: Any) -> None:
         )
     columns = getattr(table, "columns", None)
     if columns is not None and len(columns) == 0:
-        raise DataError("expected a table with columns; it has none. Give it the columns to fill")
+        raise DataError("expected a table with columns; it has none. Include the columns to fill")
 
 
 def check_numbers(table: Any) -> None:
@@ -72,7 +72,7 @@ def check_names(table: Any) -> None:
     twice = repeated(map(str, table.columns))
     if twice:
         raise DataError(
-            f"expected columns with names of their own; these occur twice: {twice}. Rename them"
+            f"expected unique column names; these occur more than once: {twice}. Rename them"
         )
 
 

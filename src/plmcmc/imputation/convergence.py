@@ -104,8 +104,8 @@ def warn_unless_converged(found: Convergence) -> None:
     if found.stuck.any():
         rows = found.numbers[found.stuck]
         warnings.warn(
-            f"{named_rows(rows)}: a chain never moved, and what it filled in is where it began. "
-            f"Look there for values far from all others, and use effort='thorough'",
+            f"{named_rows(rows)}: a chain never moved, so the values it filled in are its "
+            "starting point. Check for values far from all others, and use effort='thorough'",
             StuckWarning,
             stacklevel=_callers_level(),
         )
@@ -117,8 +117,8 @@ def warn_of_few(share: float | None) -> None:
     """Warn if too small a share of the holes has converged; None where nobody can tell."""
     if share is not None and share < CONVERGED:
         warnings.warn(
-            f"only {share:.0%} of the missing values have converged (R-hat under {LIMIT}): "
-            f"use effort='thorough', and look at diagnose()",
+            f"only {share:.0%} of the missing values have converged (R-hat under {LIMIT}): use "
+            "effort='thorough', and check diagnose()",
             ConvergenceWarning,
             stacklevel=_callers_level(),
         )

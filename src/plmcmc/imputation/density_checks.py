@@ -34,8 +34,8 @@ def check_mixture(mixture: GaussianMixture) -> None:
     """Refuse Gaussians that no scores have: of no width, of hardly any, or far away."""
     if mixture.members * mixture.components > MOST_COMPONENTS:
         raise ValueError(
-            f"config.json, mixture: expected {MOST_COMPONENTS} components of all members at most; "
-            f"got {mixture.members * mixture.components}"
+            f"config.json, mixture: expected at most {MOST_COMPONENTS} components over all "
+            f"members; got {mixture.members * mixture.components}"
         )
     inward = mixture.inward.tril().double()
     widths = inward.diagonal(dim1=-2, dim2=-1)

@@ -18,5 +18,5 @@ def device_of(name: str | torch.device) -> torch.device:
             f"sees a GPU"
         ) from problem
     if device.type == "meta":
-        raise ValueError("device 'meta' holds no numbers: choose 'cpu' or 'cuda'")
+        raise ValueError("device 'meta' stores no numbers: choose 'cpu' or 'cuda'")
     return device

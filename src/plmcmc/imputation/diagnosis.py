@@ -31,22 +31,22 @@ LEVEL = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What was found, one number for each column.
+    """Results of a diagnosis, one number per column.
 
     Attributes:
-        names: of the columns.
-        holes: share of values missing, in the rows looked at.
-        rhat: median R-hat of the missing entries, over members; NaN where nothing is missing.
+        names: names of the columns.
+        holes: share of missing values in the rows examined.
+        rhat: median R-hat of the missing entries, over members; NaN if nothing is missing.
         converged: share of the missing entries with an R-hat under 1.1, per member of the ensemble.
         ess: median effective number of draws of a missing entry.
         coverage: share of values hidden on purpose that lie in their 90% interval; for booleans
             and unordered levels, share whose most frequent draw is right.
-        rows: how many rows were looked at.
-        kinds: of the columns.
-        levels: of the columns that have them.
+        rows: number of rows examined.
+        kinds: kinds of the columns.
+        levels: levels of the columns that have them.
         observed: all observed values of each column, as codes.
         imputed: draws `(states, entries, places)` of each column's missing entries.
-        stuck: how many of the rows have a chain that never moved.
+        stuck: number of rows with a chain that never moved.
     """
 
     names: tuple[str, ...]
@@ -69,9 +69,9 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """The finding in plain words."""
+        """A summary in plain words."""
         if not self.holes.any():
-            return f"Nothing is missing in the {self.rows} rows that were looked at."
+            return f"Nothing is missing in the {self.rows} rows that were examined."
         share = self.converged_share
         slow = [n for n, c in zip(self.names, self.converged, strict=True) if c < 0.5]
         words = f"{share:.0%} of the missing entries have converged (R-hat under {LIMIT})"
@@ -79,14 +79,14 @@ class Diagnosis:
             words += f"; slowest: {', '.join(slow[:5])}: try effort='thorough'"
         if self.stuck:
             words += f"; in {self.stuck} rows a chain never moved"
-        return f"{words}. {self.rows} rows were looked at."
+        return f"{words}. {self.rows} rows were examined."
 
     def traces(self) -> Figure:
-        """Return a figure of chains: of each column one missing entry, member by member."""
+        """Return a figure of the chains of one missing entry per column, by member."""
         return trace_figure(self)
 
     def densities(self) -> Figure:
-        """Return a figure of what was observed and what was imputed, column by column."""
+        """Return a figure of observed and imputed values, by column."""
         return density_figure(self)
 
     def summary(self) -> pd.DataFrame:

@@ -113,7 +113,7 @@ class Drawing:
         rows = np.asarray(holes.any(1))
         completed = np.broadcast_to(codes, (draws, *codes.shape)).copy()
         told: list[Convergence] = []
-        with progress_bar("Drawing, rows", int(rows.sum()), show=self.progress) as report:
+        with progress_bar("Drawing rows", int(rows.sum()), show=self.progress) as report:
             done = 0
             for number, part in enumerate(parts_of(len(codes))):
                 own = part.start + np.flatnonzero(rows[part])
@@ -137,9 +137,8 @@ class Drawing:
         if lost.any():
             names = np.array(self.layout.names, dtype=object)[lost.any((0, 1))].tolist()
             raise NothingFound(
-                f"columns {names}: no values were found to fill in. Look for a column in which "
-                f"nearly every value occurs once, and leave it out; if there is none, please "
-                f"report this"
+                f"columns {names}: found no values to fill in. Look for a column in which nearly "
+                "every value is unique, and leave it out; if there is none, please report this"
             )
 
     @property

@@ -9,17 +9,18 @@ from plmcmc.training.tables.settings import TableTraining
 
 @dataclass(frozen=True)
 class Effort:
-    """How much work to put in.
+    """How much computation to spend.
 
     Args:
-        members: flows in the ensemble.
-        mixtures: mixtures of Gaussians that join them, if they find hidden values nearly as well.
-        couplings: layers of each.
-        width: of their networks.
-        training: how they are trained.
-        chains: chains of each member for each row, when drawing.
-        burn_in: trajectories before any state is kept; steps are tuned meanwhile.
-        states: states kept, for means.
+        members: number of flows in the ensemble.
+        mixtures: number of Gaussian mixtures that join the ensemble, if they predict hidden values
+            nearly as well.
+        couplings: coupling layers of each flow.
+        width: width of their networks.
+        training: settings of their training.
+        chains: chains per member and row, when drawing.
+        burn_in: trajectories before the first kept state, used for tuning step sizes.
+        states: number of states kept, for means.
     """
 
     members: int = 4

@@ -110,8 +110,8 @@ def _columns(layout: Layout) -> list[dict[str, Any]]:
         strange = [level for level in levels or () if not _is_plain(level)]
         if strange:
             raise TypeError(
-                f"column {name!r} has levels that a file cannot hold, such as {strange[0]!r}: turn "
-                f"them into text before fitting"
+                f"column {name!r} has levels that cannot be stored in a file, such as "
+                f"{strange[0]!r}: turn them into text before fitting"
             )
         found.append({"name": name, "kind": kind, "levels": levels})
     return found
@@ -143,8 +143,8 @@ def _check_walk(effort: Effort, where: str) -> None:
     found = members * effort.chains * (effort.burn_in + effort.states)
     if found > MOST_TRAJECTORIES:
         raise ValueError(
-            f"{where}: expected (members + mixtures) x chains x (burn_in + states) of "
-            f"{MOST_TRAJECTORIES} at most; got {found}: ask for fewer states"
+            f"{where}: expected at most {MOST_TRAJECTORIES} for (members + mixtures) x chains x "
+            f"(burn_in + states); got {found}: use fewer states"
         )
 
 
@@ -165,7 +165,7 @@ def _settings(kind: type, described: Fields, some: Collection[str]) -> dict[str,
 
 def _layout(columns: list[Fields]) -> Layout:
     if not columns:
-        raise ValueError("config.json, columns: expected one at least")
+        raise ValueError("config.json, columns: expected at least one")
     for column in columns:
         column.only(("name", "kind", "levels"))
     names = [column.take("name", str) for column in columns]
@@ -226,7 +226,7 @@ def _model(described: Fields, layout: Layout, tensors: _Tensors) -> TableModel:
         mixture = _flow(described, "mixture", GaussianMixture, "mixtures", width, tensors)
         check_mixture(mixture)
     if tensors.left:
-        raise ValueError(f"{WEIGHTS}: {shown(next(iter(tensors.left)))} belongs to nothing")
+        raise ValueError(f"{WEIGHTS}: unexpected tensor {shown(next(iter(tensors.left)))}")
     return TableModel(schema, gaussian, others, flow, mixture)
 
 
@@ -237,7 +237,7 @@ def _flow(
     own, prefix = described.inside(name), f"{name}."
     own.take("name", str, (kind.name,))
     if own.inside("config").count("features") != width:
-        raise ValueError(f"{own.where}.config.features: expected {width}, as columns have scores")
+        raise ValueError(f"{own.where}.config.features: expected {width}, to match the columns")
     built = rebuild(own, torch.float32, tensors.under(prefix), prefix)
     members = described.inside("effort").count(counted)
     if built.members != members:

@@ -40,7 +40,7 @@ def filled_frame(table: Any, filled: Mapping[str, Filled]) -> Any:
             except (TypeError, ValueError, OverflowError, ArithmeticError) as problem:
                 raise DataError(
                     f"column {str(label)!r} is stored as {dtype_of(table[label])}, which cannot "
-                    f"hold what is to be filled in: {problem}"
+                    f"hold the values to fill in: {problem}"
                 ) from problem
     if not is_pandas(table):
         return table.with_columns(list(columns.values()))

@@ -34,32 +34,34 @@ Array = NDArray[np.float64]
 
 
 class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Fills holes with what normalizing flows, trained on the table itself, expect there.
+    """Imputes missing values in tables with normalizing flows trained on the table itself.
 
-    Mixtures of Gaussians join them where they help.
+    Mixtures of Gaussians join the ensemble where they help.
 
     Args:
         effort: `"fast"`, `"default"`, `"thorough"`, or an `Effort`.
-        statistic: what `transform` fills in: `"mean"` (of a level, the most frequent), `"median"`,
-            or `"draw"`, one at random.
+        statistic: what `transform` fills in: `"mean"` (for categories, the most frequent one),
+            `"median"`, or `"draw"`, a random draw.
         types: kinds of columns by name (`"continuous"`, `"integer"`, `"ordinal"`, `"boolean"`,
-            `"categorical"`), where dtypes do not say; columns of an array are named `"0"`, `"1"`.
-        random_state: a seed; the same one gives the same numbers.
-        device: where flows learn and chains run, such as `"cuda"`.
-        checkpoint: a file that `fit` saves to now and then, and goes on from if it is there.
-        distributed: let `fit` learn together with the other processes of torch.distributed's group,
-            each of which is given the same table.
+            `"categorical"`), where they do not follow from dtypes; columns of an array are named
+            `"0"`, `"1"`.
+        random_state: a seed; the same seed gives the same numbers.
+        device: where flows are trained and chains run, such as `"cuda"`.
+        checkpoint: a file to which `fit` saves its progress, and from which it resumes.
+        distributed: let all processes of torch.distributed's group fit together; each must be given
+            the same table.
         progress: show bars; by default on a terminal only.
 
     Attributes:
-        effort_: how much work is put in.
-        layout_: what the columns are.
-        model_: what was learned.
-        seed_: of all that is drawn.
-        rows_: how many rows the table had that it was fitted to.
-        origin_: which file of several the next table is, and which part of the file it begins with;
-            whoever fills files piece by piece says so, and gets what whole files would get.
-        convergence_: of the chains that ran last: `share` of the holes, and `rows` with holes.
+        effort_: the settings of the effort.
+        layout_: the columns and their kinds.
+        model_: the fitted model.
+        seed_: seed of all draws.
+        rows_: number of rows of the table it was fitted to.
+        origin_: number of the file that the next table comes from, and of the part it starts with.
+            Set it when filling files in parts, to get the same values as for whole files.
+        convergence_: convergence of the chains that ran last: `share` of missing values, and `rows`
+            in which all of them converged.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(60, 1)) + np.zeros((60, 2))
@@ -99,7 +101,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     origin_: tuple[int, int] = (0, 0)
 
     def fit(self, X: Any, y: Any = None) -> FlowImputer:
-        """Learn the distribution of a table from what is seen of it."""
+        """Learn the distribution of a table from its observed values."""
         del y
         effort, device = _effort_of(self.effort), device_of(self.device)
         check_statistic(self.statistic)
@@ -127,7 +129,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the table with its holes filled; what was seen is as it was, to the last bit."""
+        """Return the table with missing values filled; observed values are bitwise unchanged."""
         table, codes = self._opened(X)
         drawn = self._drawing.once(codes, self.statistic)
         return self.layout_.fill(table, self._told(drawn))
@@ -141,15 +143,15 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def complete(self, X: Any, m: int = 20, *, delta: Mapping[str, float] | None = None) -> list:
         """Return `m` completed tables, of the type of `X`: analyse each, then `plmcmc.pool`.
 
-        Proper multiple imputation: every table is drawn from a model of its own, as another sample
-        of rows might have led to (its moments from rows weighted at random, the Bayesian
-        bootstrap). So pooled intervals also count what is not known of the model.
+        Proper multiple imputation: each table is drawn from its own model, as if fitted to a
+        different sample of rows (with moments from randomly weighted rows, the Bayesian bootstrap).
+        Pooled intervals therefore also include the uncertainty of the model.
 
         Args:
-            X: a table with holes.
-            m: how many.
-            delta: by column, what to add to imputed numbers: how would results change if what is
-                missing were larger or smaller than what is seen tells?
+            X: a table with missing values.
+            m: number of tables.
+            delta: numbers to add to imputed values, by column: for checking how results would
+                change if missing values were larger or smaller than the observed data suggest.
         """
         m = _counted("m", m)
         table, codes = self._opened(X)
@@ -159,10 +161,10 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return [self.layout_.fill(table, own) for own in found]
 
     def interval(self, X: Any, level: float = 0.9, draws: int = 200) -> tuple[Array, Array]:
-        """Return lower and upper ends `(rows, columns)` that hold each value with this probability.
+        """Return lower and upper ends `(rows, columns)` of intervals with this probability.
 
-        Of what was seen both ends are the value itself. Ends of integers and of levels in order
-        (codes) are values that were drawn; levels without an order have none, and NaN stands there
+        For observed values, both ends are the value itself. Ends for integers and ordered levels
+        (codes) are values that were drawn; unordered levels have no interval: their ends are NaN
         unless all draws agree.
         """
         if not 0 < level < 1:
@@ -170,12 +172,12 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return interval_ends(self.sample(X, draws), level, self.layout_.kinds)
 
     def log_prob(self, X: Any) -> Array:
-        """Return log p of what is seen of each row, `(rows,)`; holes are integrated over.
+        """Return log p of the observed part of each row, `(rows,)`, missing values integrated out.
 
-        A density for continuous columns, in their units; a probability for values that were tied,
-        for integers, booleans and levels. Estimated, by annealed importance sampling. Beyond the
-        values seen in fitting, densities fall as a normal's; an integer never seen counts as the
-        nearest that was.
+        A density for continuous columns, in their units; a probability for tied values, integers,
+        booleans and levels. Estimated by annealed importance sampling. Beyond the values seen in
+        fitting, densities decrease like a normal's; an unseen integer counts as the nearest one
+        seen.
         """
         check_is_fitted(self)
         codes = self.layout_.codes(self._checked(X, reset=False))
@@ -187,16 +189,16 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return float(self.log_prob(X).mean())
 
     def diagnose(self, X: Any) -> Diagnosis:
-        """Return whether chains converge, and whether values hidden on purpose are found.
+        """Check whether chains converge, and whether values hidden on purpose are recovered.
 
-        Looks at 400 rows at most. `print(found.verdict)`, `found.summary()`.
+        Uses at most 400 rows. `print(found.verdict)`, `found.summary()`.
         """
         check_is_fitted(self)
         codes = self.layout_.codes(self._checked(X, reset=False))
         return diagnosed(self.model_, self.layout_, codes, self.effort_, self.seed_)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the fitted imputer to a new directory, or one file if the name ends in `.zip`.
+        """Write the fitted imputer to a new directory, or to one file if the name ends in `.zip`.
 
         JSON and safetensors, never pickle.
         """
@@ -205,10 +207,10 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "cpu") -> FlowImputer:
-        """Read an imputer written by `save`: it fills as the one that was saved.
+        """Read an imputer written by `save`; it fills tables exactly as the saved one.
 
         Raises:
-            FileError: naming the file and what is wrong with it.
+            FileError: if the file cannot be read, saying what is wrong with it.
         """
         return load_imputer(cls, path, device)
 

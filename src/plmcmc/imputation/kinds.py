@@ -125,12 +125,12 @@ def _check_repeated(name: str, levels: int, values: int) -> None:
     if values >= MANY and levels > DISTINCT * values:
         raise DataError(
             f"column {name!r}: expected levels that repeat; got {levels} among {values} values, "
-            f"as identifiers and free text have. Leave it out"
+            "as in identifiers and free text. Leave it out"
         )
     if levels > MOST_LEVELS:
         raise DataError(
-            f"column {name!r}: expected at most {MOST_LEVELS} levels, each of which takes a score "
-            f"of its own; got {levels}. Join rare ones, or leave it out"
+            f"column {name!r}: expected at most {MOST_LEVELS} levels; got {levels}. Merge rare "
+            "ones, or leave the column out"
         )
 
 

@@ -119,8 +119,8 @@ class Layout:
         extra = [name for name in names if name not in self.names]
         if missing or extra:
             raise DataError(
-                f"expected the columns of the fitted table; missing are {missing}, not known "
-                f"{extra}. Rename, add or remove columns"
+                f"expected the columns of the fitted table; missing: {missing}; unknown: {extra}. "
+                "Rename, add or remove columns"
             )
 
 
@@ -133,4 +133,7 @@ def _check_shift(shift: float, name: str, kind: str) -> None:
     if not np.isfinite(shift):
         raise DataError(f"delta of column {name!r} must be finite; got {shift}")
     if kind == "integer" and shift != round(shift):
-        raise DataError(f"delta of column {name!r} must be whole, as the column is; got {shift}")
+        raise DataError(
+            f"delta of column {name!r} must be a whole number, as the column holds integers; got "
+            f"{shift}"
+        )

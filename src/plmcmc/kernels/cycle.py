@@ -28,7 +28,7 @@ class Cycle:
     def __post_init__(self) -> None:
         """Refuse kernels that would make the whole biased."""
         if not self.kernels or not all(kernel.exact for kernel in self.kernels):
-            raise ValueError("a cycle is made of one or more exact kernels")
+            raise ValueError("a cycle needs one or more exact kernels")
 
     def init(self, y: Tensor) -> State:
         """Return the state of full rows `y`."""

@@ -40,7 +40,9 @@ class OneCoordinate:
             free: bool `(rows, *event)`, True at the holes.
         """
         if not bool((scale > 0).all()):
-            raise ValueError("scale must be positive everywhere: floor it for constant entries")
+            raise ValueError(
+                "scale must be positive everywhere: set a lower bound for constant entries"
+            )
         flat = free.flatten(1)
         # Stable sort: the holes' places come first, in order.
         places = (~flat).to(torch.uint8).argsort(dim=1, stable=True)

@@ -129,7 +129,7 @@ class Turns(GaussianMove):
     def __post_init__(self) -> None:
         """Refuse moves that would not move."""
         if not self.kept or not all(0 <= share < 1 for share in self.kept):
-            raise ValueError(f"kept must be shares from 0 to below 1; got {self.kept}")
+            raise ValueError(f"kept must be fractions from 0 to below 1; got {self.kept}")
 
     def move(self, like: Tensor, streams: Streams) -> Move:
         """Return each row's turn."""

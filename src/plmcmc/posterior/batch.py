@@ -75,19 +75,19 @@ class Begun(NamedTuple):
 
 
 class Method(Protocol):
-    """A configured way to sample; a frozen dataclass, so that its repr names the run."""
+    """A configured sampling method; a frozen dataclass, so that its repr identifies a run."""
 
     gradient: ClassVar[bool]
     """Whether its chains need the flow's derivatives."""
 
     def footprint(self, entries: int, holes: int, chains: int) -> int:
-        """Return about how many numbers a row of so many entries takes when it takes most."""
+        """Return roughly the most values held in memory for a row of so many entries."""
         ...
 
     def burn_in(self, warmup: int | None, kept: int) -> int:
-        """Return how many steps to take after `begin` and before the first that is kept."""
+        """Return the number of steps after `begin` and before the first kept one."""
         ...
 
     def begin(self, batch: Batch, y: Tensor, warmup: int | None, streams: Streams) -> Begun:
-        """Return a kernel for the batch, tuned if it must be, and its states from full rows `y`."""
+        """Return a kernel for the batch, tuned if necessary, and its states at the rows `y`."""
         ...

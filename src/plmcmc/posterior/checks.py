@@ -68,7 +68,7 @@ def checked_rows(x: Any, data: Incomplete) -> Tensor:
         raise DataError(f"x must have the shape of the data, {shapes[0]}; got {shapes[1]}")
     gaps = ~(full.observed | data.observed).flatten(1).all(1)
     if bool(gaps.any()):
-        raise DataError(f"x has a hole at row {int(gaps.nonzero()[0])}: give complete rows")
+        raise DataError(f"x has missing values at row {int(gaps.nonzero()[0])}: pass complete rows")
     return full.values
 
 

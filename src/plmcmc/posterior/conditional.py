@@ -59,25 +59,27 @@ def condition(
     """Return the conditional distribution of a flow given what is observed in each row of `x`.
 
     Args:
-        flow: plmcmc's own, another library's that `plmcmc.adapt` takes, or any object with the four
-            methods of `plmcmc.flows.Flow`.
-        x: `(rows, *event)`, floating; NaN marks the holes when `observed` is not given.
-        observed: bool, shape of `x`, True = seen; `x` is not read where it is False.
-        context: `(rows, ...)`, one context per row, for a flow built with one.
-        noise: standard deviation of the normal error that values were read with: one number, one
-            for each column, or one for each value; 0 for exact ones. What was read with an error is
-            sampled, too: draws are of the true values.
-        precision: that networks of a `NICE` or `RealNVP` compute in: `"float32"`, or, faster on a
-            GPU, `"tf32"` or `"bfloat16"`: draws are then those of a slightly other flow.
+        flow: a flow of plmcmc or of a library supported by `plmcmc.adapt`, or any object with the
+            four methods of `plmcmc.flows.Flow`.
+        x: floating array `(rows, *event)`; NaN marks missing values if `observed` is not given.
+        observed: bool array with the shape of `x`, True = observed; `x` is ignored where it is
+            False.
+        context: `(rows, ...)`, one context per row, for a conditional flow.
+        noise: standard deviation of normal measurement errors: one number, one per column, or one
+            per value; 0 for exact values. Values with an error are sampled, too: draws are of the
+            true values.
+        precision: precision of the networks of a `NICE` or `RealNVP`: `"float32"`, or, faster on a
+            GPU, `"tf32"` or `"bfloat16"`; draws are then exact for a slightly different flow.
         compiled: let torch compile the steps of methods without gradients, and densities of a
             `NICE` or `RealNVP` with their gradients: faster on a GPU, the latter for large batches.
-            Takes up to a minute at first, and a C compiler; torch compiles eight kinds of flow and
-            method in a process, and no more. Draws may differ in their last bits with `chunk_rows`.
-        check: test on a few of the flow's own samples that it keeps its promises.
+            Needs a C compiler, and up to a minute at first; torch compiles at most eight
+            combinations of flow and method per process. The last bits of draws may depend on
+            `chunk_rows`.
+        check: test the flow with `check_flow` on a few of its own samples.
 
     Raises:
-        DataError: when an array cannot be what was meant, naming the row.
-        BrokenFlow: when the flow breaks a promise, in words.
+        DataError: if an array is invalid, naming the row.
+        BrokenFlow: if the flow fails this check, with the reason.
 
     Example:
         >>> import plmcmc
@@ -110,12 +112,12 @@ def _compiled(flow: Flow | ContextualFlow) -> Flow:
 
 @dataclass(frozen=True, eq=False)
 class Conditional:
-    """p(x_M | x_O) of a flow, for every row at once; made by `condition`.
+    """The conditional distribution p(x_M | x_O) of a flow for every row; made by `condition`.
 
     Attributes:
-        flow: the flow, or the family of flows that waits for contexts.
+        flow: the flow, or a family of flows that takes contexts.
         values: the caller's array.
-        data: the same, as the flow computes.
+        data: the same values, in the flow's dtype and on its device.
         context: one per row, or None.
     """
 
@@ -139,22 +141,23 @@ class Conditional:
         checkpoint_every: int = 1000,
         chunk_rows: int | None = None,
     ) -> Draws:
-        """Draw completions of every row, and warn when they cannot be trusted.
+        """Draw completions of every row; warn if they cannot be trusted.
 
         Args:
-            draws: completions to keep per chain.
-            chains: independent chains per row, from starts of their own.
-            warmup: steps to run (and tune) before keeping any; None leaves it to the method. The
-                pullback sampler climbs to a mode first, whatever is asked.
-            thin: steps from one kept completion to the next.
+            draws: number of completions to keep per chain.
+            chains: number of independent chains per row, each with its own start.
+            warmup: steps to run (and tune) before keeping draws; by default the method decides. The
+                pullback sampler always climbs to a mode first.
+            thin: number of steps from one kept completion to the next.
             method: a name from `plmcmc.posterior.METHODS`, or a configured method.
-            start: where chains begin; by default samples of the flow with the observed values in.
-            random_state: a seed; the same one gives the same draws.
+            start: where chains start; by default at samples of the flow with observed values
+                inserted.
+            random_state: a seed; the same seed gives the same draws.
             progress: show a bar; by default on a terminal only.
             checkpoint: a directory to save the run to and to resume it from.
-            checkpoint_every: steps between two saves.
-            chunk_rows: rows to work on at once; changes memory and speed, never the draws (but
-                for last bits of `compiled` ones).
+            checkpoint_every: number of steps between two saves.
+            chunk_rows: rows to process at once; affects memory and speed, but not the draws (except
+                for the last bits with `compiled`).
 
         Warns:
             ConvergenceWarning: naming rows whose split R-hat exceeds 1.05.
@@ -200,8 +203,8 @@ class Conditional:
         """Return `log p(x_O)` of every row with its standard error, by annealing.
 
         Args:
-            particles: walkers per row; the error falls with their square root.
-            stages: steps of each walk; more make weights more even.
+            particles: walkers per row; the error decreases with their square root.
+            stages: steps of each walker; more steps make weights more even.
             random_state: a seed.
             progress: show a bar; by default on a terminal only.
 
@@ -222,7 +225,7 @@ class Conditional:
         """Return `log p(x_M | x_O)` of every row: the joint density over the evidence.
 
         Args:
-            x: complete rows, shape of the data; entries observed exactly are not read.
+            x: complete rows, with the shape of the data; entries observed exactly are ignored.
             random_state: a seed for the evidence.
             **options: `particles` and `stages`, as for `log_evidence`.
         """
@@ -237,7 +240,7 @@ class Conditional:
         )
 
     def batch(self, rows: Tensor, chains: int) -> Batch:
-        """Return some rows, `chains` times each, as a method works on them."""
+        """Return some rows, each repeated `chains` times, in the form that methods use."""
         return Batch(
             flow=self.flow_for(rows, chains),
             data=self.data.select(rows).repeat(chains),
@@ -254,7 +257,7 @@ class Conditional:
 
     @property
     def width(self) -> int:
-        """What rows' holes are padded to."""
+        """The number of entries to which the missing entries of rows are padded."""
         columns = self.data.values[0].numel()
         # All of a narrow table's columns: then files of different rows agree to the last bit.
         return columns if columns <= NARROW else self.most_holes
@@ -269,7 +272,7 @@ class Conditional:
         return Probe(self.flow_for(first, 1), count)
 
     def flow_for(self, rows: Tensor, chains: int) -> Flow:
-        """Return the flow of some rows, `chains` places each, with their contexts."""
+        """Return the flow for some rows, each repeated `chains` times, with their contexts."""
         if isinstance(self.flow, ContextualFlow):
             if self.context is None:
                 raise DataError(CONTEXT_MISSING)

@@ -30,15 +30,15 @@ class Draws:
     """Completed rows drawn from p(x_M | x_O).
 
     Attributes:
-        values: `(chains, draws, rows, *event)`; observed entries are the caller's own, bit for bit.
-        observed: bool `(rows, *event)`, True = seen exactly; what was read with an error is drawn.
-        acceptance: `(chains, rows)`, share of steps after the warm-up that moved; NaN for rows
-            with nothing missing, which need no chain.
-        passes: flow passes per chain, warm-up included.
-        warmup_passes: those of them that were spent before the first step that counts.
-        exact: False if the method was a biased one.
-        method: what was run: a name, or a configured method.
-        seed: the seed that repeats it.
+        values: `(chains, draws, rows, *event)`; observed entries are exactly those of the caller.
+        observed: bool `(rows, *event)`, True = observed exactly; values with an error are drawn.
+        acceptance: `(chains, rows)`, share of steps after the warm-up that moved; NaN for complete
+            rows, which need no chain.
+        passes: flow passes per chain, including warm-up.
+        warmup_passes: the part of these spent on the warm-up.
+        exact: False if the method was biased.
+        method: the method used: a name, or a configured method.
+        seed: the seed that reproduces the draws.
     """
 
     values: Array
@@ -129,14 +129,14 @@ class Draws:
             return found
         except (SafetensorError, LookupError, TypeError, ValueError, RuntimeError) as error:
             raise FileError(
-                f"{path} does not hold draws, or is damaged: {error}. Take another copy of it, or "
-                f"draw again"
+                f"{path} does not contain draws, or is damaged: {error}. Get another copy of it, "
+                "or draw again"
             ) from error
 
     def _check_shapes(self) -> None:
         chains, _, *event = self.values.shape
         if self.observed.shape != (*event,) or self.acceptance.shape != (chains, event[0]):
-            raise ValueError("values, observed and acceptance are not of one size")
+            raise ValueError("the shapes of values, observed and acceptance do not match")
 
     def __repr__(self) -> str:
         """Say what is inside in one line."""

@@ -50,7 +50,7 @@ def evidence(
         error = torch.zeros_like(found)
         holes = (~complete).nonzero().flatten()
         passes = [0]
-        with progress_bar("Evidence, rows", len(holes), show=progress) as report:
+        with progress_bar("Evidence of rows", len(holes), show=progress) as report:
 
             def work(blocks: list[Block]) -> None:
                 rows = holes[blocks[0].start : blocks[-1].stop]

@@ -19,7 +19,7 @@ _SIGNS = ("not enough memory", "can't allocate memory", "out of memory")
 
 
 class MemoryWarning(UserWarning):
-    """The device ran out of memory, and fewer rows are worked on at once."""
+    """The device ran out of memory; fewer rows are processed at once."""
 
 
 def rows_at_once(numbers: int, like: Tensor, *, repeatable: bool = False) -> int:
@@ -75,13 +75,13 @@ def in_chunks(
         here = blocks[-1].stop - blocks[0].start
         if len(blocks) == 1:
             raise MemoryError(
-                f"not enough memory for {here} rows at once, the fewest there can be ({problem}): "
-                f"ask for fewer chains or particles, give fewer rows in a call, or use a device "
-                f"with more memory"
+                f"not enough memory for {here} rows at once, the smallest possible batch "
+                f"({problem}): use fewer chains or particles, pass fewer rows per call, or use a "
+                "device with more memory"
             )
         pending[:0] = [blocks[:middle], blocks[middle:]]
         warnings.warn(
-            f"out of memory with {here} rows at once: going on with half as many ({problem})",
+            f"out of memory with {here} rows at once: continuing with half as many ({problem})",
             MemoryWarning,
             stacklevel=4,
         )

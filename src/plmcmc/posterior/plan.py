@@ -68,7 +68,9 @@ class Plan:
             # Before chains are tuned, which may take longer than a save is away.
             check_directory(self.checkpoint)
         steps = self.schedule.steps
-        with progress_bar(f"Sampling, {self.chains} chains a row", steps, show=progress) as report:
+        with progress_bar(
+            f"Sampling, {self.chains} chains per row", steps, show=progress
+        ) as report:
 
             def work(blocks: list[Block]) -> None:
                 chunk = _Chunk(self, rows[blocks[0].start : blocks[-1].stop], blocks)
@@ -189,8 +191,8 @@ class _Chunk:
         except NonFiniteStart as error:
             raise BrokenFlow(
                 f"the flow's density is NaN or zero where chains of {self._named(error.places)} "
-                f"start: check those rows' observed values against the data the flow was trained "
-                f"on, or give another start"
+                "start: check those rows' observed values against the data the flow was trained "
+                "on, or choose a different start"
             ) from error
         except NothingSeen as error:
             raise DataError(f"{self._named(error.places)}: {error}") from error

@@ -16,7 +16,7 @@ STUCK_STEPS = 20
 
 
 class ConvergenceWarning(UserWarning):
-    """Chains of a row disagree: its draws are not yet from p(x_M | x_O)."""
+    """The chains of a row disagree: its draws do not follow p(x_M | x_O) yet."""
 
 
 class StuckWarning(UserWarning):
@@ -49,7 +49,7 @@ def _warn_stuck(draws: Draws) -> None:
         _say(
             StuckWarning,
             f"{named_rows(stuck)}: a chain never accepted a proposal. Use smaller steps, a wider "
-            f"auxiliary, or another method (ran {draws.method})",
+            f"auxiliary, or another method (used {draws.method})",
         )
 
 
@@ -58,8 +58,8 @@ def _warn_unchecked(draws: Draws) -> None:
     if count < MINIMUM_DRAWS and not draws.observed.all():
         _say(
             ConvergenceWarning,
-            f"R-hat needs {MINIMUM_DRAWS} draws per chain, {count} were asked for: convergence was "
-            f"not checked",
+            f"R-hat needs {MINIMUM_DRAWS} draws per chain, but only {count} were requested: "
+            "convergence was not checked",
         )
 
 
@@ -78,8 +78,8 @@ def _warn_unconverged(draws: Draws) -> None:
         ConvergenceWarning,
         f"{named_rows(rows)}: split R-hat exceeds {RHAT_LIMIT} for {int(bad.sum())} of "
         f"{int((~draws.observed).sum())} missing entries ({worst}). These chains have not "
-        f"converged: raise thin or draws (now {count}), then warmup, or try another method "
-        f"(ran {draws.method})",
+        f"converged: increase thin or draws (now {count}), then warmup, or try another method "
+        f"(used {draws.method})",
     )
 
 

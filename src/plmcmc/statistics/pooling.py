@@ -12,7 +12,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Pooled:
-    """What `pool` found; every array has the shape of one estimate, `()` or `(k,)`.
+    """The result of `pool`; every array has the shape of one estimate, `()` or `(k,)`.
 
     Attributes:
         estimate: Mean of the estimates.
@@ -20,9 +20,9 @@ class Pooled:
         df: Degrees of freedom of the t distribution that the interval comes from.
         low: Lower end of the interval.
         high: Upper end of the interval.
-        within: Mean of the variances: what the complete data would leave open.
-        between: Variance of the estimates: what the holes add.
-        share_between: Share of the total variance that the holes cause (lambda).
+        within: Mean of the variances: the uncertainty with complete data.
+        between: Variance of the estimates: the uncertainty added by missing values.
+        share_between: Share of the total variance due to missing values (lambda).
         fraction_missing: Fraction of missing information (fmi): lambda, corrected for `df`.
     """
 
@@ -62,10 +62,10 @@ def pool(
     Args:
         estimates: `(m,)` or `(m, k)`, one row per completed data set, at least two.
         variances: Same shape, the squared standard errors.
-        complete_df: Degrees of freedom that the analysis of complete data has, such as rows less
-            coefficients: the correction of Barnard and Rubin (1999) for small samples. None for
-            a large sample, which leaves Rubin's own degrees of freedom.
-        level: How often the interval should cover the estimand.
+        complete_df: Degrees of freedom of the analysis on complete data, such as rows minus
+            coefficients, for the small-sample correction of Barnard and Rubin (1999). None for
+            large samples: Rubin's own degrees of freedom.
+        level: Coverage probability of the interval.
 
     Raises:
         ValueError: if there are fewer than two data sets, shapes differ, a number is not finite, a
@@ -112,8 +112,8 @@ def _checked(estimates: ArrayLike, variances: ArrayLike) -> tuple[Numbers, Numbe
         )
     if len(values) < 2:
         raise ValueError(
-            f"Rubin's rules need at least 2 completed data sets, got {len(values)}: with one there "
-            f"is no telling what the holes add to the variance; draw more"
+            f"Rubin's rules need at least 2 completed data sets, got {len(values)}: from a single "
+            "one, the variance due to missing values cannot be estimated; make more draws"
         )
     if not (np.isfinite(values).all() and np.isfinite(squares).all()):
         raise ValueError("estimates and variances must be finite")

@@ -138,7 +138,7 @@ def coverage(truth: ArrayLike, low: ArrayLike, high: ArrayLike) -> float:
     inside, below, above = _numbers(truth), _numbers(low), _numbers(high)
     _same_shape(inside.shape, low=below, high=above)
     if inside.size == 0:
-        raise ValueError("truth is empty: the share of no entries is undefined")
+        raise ValueError("truth is empty: no entries to compute a share of")
     if np.isnan(inside).any():
         raise ValueError("truth has NaN: leave out entries whose truth is not known")
     if not (below <= above).all():
@@ -153,7 +153,7 @@ def _squares(
     holes = np.asarray(missing, dtype=bool)
     _same_shape(truth.shape, filled=filled, missing=holes)
     if not holes.any():
-        raise ValueError("nothing is missing: the error of no entries is undefined")
+        raise ValueError("nothing is missing: no entries to compute an error of")
     if not np.isfinite(np.where(holes, truth - filled, 0.0)).all():
         raise ValueError("truth and filled must be finite wherever missing is True")
     scale = _spread(truth, spread)

@@ -65,7 +65,7 @@ def read_archive(path: Path, names: Sequence[str]) -> dict[str, bytes]:
                 return {entry.filename: archive.read(entry) for entry in entries}
         except (OSError, struct.error) as e:
             # A place before its beginning, or a record that ends too early.
-            raise ValueError(f"the records of the archive do not fit: {e}") from e
+            raise ValueError(f"the archive's directory is inconsistent: {e}") from e
 
 
 def _check_end(file: BinaryIO, size: int, count: int) -> None:
@@ -74,9 +74,9 @@ def _check_end(file: BinaryIO, size: int, count: int) -> None:
     tail = file.read(_END_SIZE + _LARGE_SIZE)
     end = tail[-_END_SIZE:]
     if len(end) < _END_SIZE or not end.startswith(_END):
-        raise ValueError("it is no zip archive, or was cut short, or has a comment")
+        raise ValueError("it is not a zip archive, or was truncated, or has a comment")
     if tail[:4] == _LARGE or int.from_bytes(end[12:16], "little") > _DIRECTORY:
-        raise ValueError(f"expected an archive of {count} files; it announces many more")
+        raise ValueError(f"expected an archive of {count} files; it lists many more")
     file.seek(0)
 
 
@@ -88,13 +88,13 @@ def _check_names(found: Sequence[str], names: Sequence[str]) -> None:
 
 def _check_entry(entry: zipfile.ZipInfo, size: int) -> None:
     if stat.S_ISLNK(entry.external_attr >> _SYMLINK_SHIFT):
-        raise ValueError(f"{entry.filename} is a link in the archive; expected the file itself")
+        raise ValueError(f"{entry.filename} is a link in the archive; expected a regular file")
     if entry.flag_bits & _ENCRYPTED:
         raise ValueError(f"{entry.filename} is encrypted: unpack it, and load the directory")
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
         raise ValueError(
-            f"{entry.filename} is compressed, which plmcmc does not: unpack it, and load the "
-            f"directory"
+            f"{entry.filename} is compressed, but plmcmc writes uncompressed archives: unpack it, "
+            "and load the directory"
         )
     if entry.file_size > size:
-        raise ValueError(f"{entry.filename} is said to be larger than the archive")
+        raise ValueError(f"{entry.filename} is listed as larger than the archive")

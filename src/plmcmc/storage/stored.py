@@ -30,11 +30,11 @@ WEIGHTS = "weights.safetensors"
 LARGEST_CONFIG = 2**24
 # Of weights: some 100,000 names.
 LARGEST_HEADER = 2**23
-_AGAIN = "Take another copy of it, or save it again"
+_AGAIN = "Get another copy of it, or save it again"
 
 
 class FileError(ValueError):
-    """A file is not what it should be: another one, of another version, or damaged."""
+    """A file is of the wrong kind or version, or damaged."""
 
 
 def free_place(path: str | Path, kind: str, *, overwrite: bool) -> Path:
@@ -44,7 +44,9 @@ def free_place(path: str | Path, kind: str, *, overwrite: bool) -> Path:
     if there.exists() and not overwrite:
         raise FileExistsError(f"{path} exists: choose another name, or pass overwrite=True")
     if there.exists() and not _holds_only_a_model(there):
-        raise FileExistsError(f"{path} is not a saved {kind} or holds more: choose another name")
+        raise FileExistsError(
+            f"{path} is not a saved {kind}, or contains other files: choose another name"
+        )
     return path
 
 
@@ -73,8 +75,8 @@ def read_model(path: Path, form: str, version: int) -> tuple[Fields, dict[str, T
     # Opening a pipe waits for somebody to write to it, and a device might never end.
     if not path.is_dir() and not path.is_file():
         raise FileError(
-            f"{path} is not a saved {form[7:]}: expected a directory or a file; this is a pipe or "
-            f"a device. Save what comes from it to a file, and load that"
+            f"{path} is not a saved {form[7:]}: expected a directory or a regular file; this is a "
+            "pipe or a device. Save its contents to a file, and load that"
         )
     contents = {} if path.is_dir() else read_archive(path, (CONFIG, WEIGHTS))
     config = contents[CONFIG] if contents else _bounded(path / CONFIG, LARGEST_CONFIG)
@@ -157,21 +159,21 @@ def _bounded(path: Path, most: int) -> bytes:
     """Return a file of so many bytes at most: larger ones are not read."""
     # Not a pipe or a device, which might never end.
     if not path.is_file():
-        raise ValueError(f"there is no file {path.name}")
+        raise ValueError(f"file {path.name} is missing")
     size = path.stat().st_size
     if size > most:
-        raise ValueError(f"{path.name}: expected {most} bytes at most; got {size}")
+        raise ValueError(f"{path.name}: expected at most {most} bytes; got {size}")
     with path.open("rb") as file:
         return file.read(most)
 
 
 def _described(content: bytes) -> Fields:
     if len(content) > LARGEST_CONFIG:
-        raise ValueError(f"{CONFIG}: expected {LARGEST_CONFIG} bytes at most; got {len(content)}")
+        raise ValueError(f"{CONFIG}: expected at most {LARGEST_CONFIG} bytes; got {len(content)}")
     try:
         return Fields(parsed(content), CONFIG)
     except (TypeError, ValueError) as e:
-        raise ValueError(f"{CONFIG} is no JSON that plmcmc writes: {e}") from e
+        raise ValueError(f"{CONFIG} is not JSON as plmcmc writes it: {e}") from e
 
 
 def _check_form(path: Path, described: Fields, form: str, version: int) -> None:
@@ -179,26 +181,26 @@ def _check_form(path: Path, described: Fields, form: str, version: int) -> None:
     found, other = described.found.get("format"), described.found.get("version")
     if found != form:
         raise FileError(
-            f"{path} is not a {form}: its {CONFIG} says format {shown(found)}. Expected what a "
-            f"{form[7:]}'s save wrote"
+            f"{path} is not a {form}: its {CONFIG} says format {shown(found)}. Expected the "
+            f"output of a {form[7:]}'s save"
         )
     if type(other) is not int or other != version:
         raise FileError(
-            f"{path} is a {form} of version {shown(other)}, and this plmcmc reads version "
-            f"{version}: load it with the plmcmc that wrote it, or make it again with this one"
+            f"{path} is a {form} of version {shown(other)}, but this plmcmc reads version "
+            f"{version}: load it with the plmcmc that wrote it, or create it again with this one"
         )
 
 
 def _check_itself(described: Fields) -> None:
     if described.take("sha256", str) != _hash_of(described.found):
-        raise ValueError(f"{CONFIG}, sha256: the rest of the file is not what was hashed")
+        raise ValueError(f"{CONFIG}, sha256: the rest of the file does not match this hash")
 
 
 def _check_weights(content: bytes, own: Fields) -> None:
     if len(content) != own.count("bytes"):
         raise ValueError(f"{WEIGHTS}: expected {own.count('bytes')} bytes; got {len(content)}")
     if hashlib.sha256(content).hexdigest() != own.take("sha256", str):
-        raise ValueError(f"{WEIGHTS} is not what was hashed in {CONFIG}, weights.sha256")
+        raise ValueError(f"{WEIGHTS} does not match its hash in {CONFIG}, weights.sha256")
     check_header(content[:8])
 
 

@@ -82,7 +82,7 @@ class Fields:
         """Refuse fields of other names."""
         strange = [name for name in self.found if name not in names]
         if strange:
-            raise ValueError(f"{self.where}: {shown(strange[0])} is no field of it")
+            raise ValueError(f"{self.where}: unknown field {shown(strange[0])}")
 
     def inside(self, name: str) -> Fields:
         """Return the fields of an object in this one."""
@@ -113,7 +113,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{shown(twice)} stands there twice")
+        raise ValueError(f"duplicate key {shown(twice)}")
     return found
 
 
@@ -126,9 +126,9 @@ def _whole(digits: str) -> int:
 def _number(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError(f"{digits[:24]} is no finite number")
+        raise ValueError(f"{digits[:24]} is not a finite number")
     return value
 
 
 def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no number in JSON")
+    raise ValueError(f"{word} is not a number in JSON")

@@ -92,9 +92,9 @@ class Words:
                 values.append(None if word is None else read(word))
             except ValueError as error:
                 raise ValueError(
-                    f"{self.path}, {self.place(row)}, column {shown(name)}: expected {error}; "
-                    f"got {shown(word)}. Correct it, mark it missing with --na-values, or say with "
-                    f"--types what the column is, when fitting"
+                    f"{self.path}, {self.place(row)}, column {shown(name)}: expected {error}; got "
+                    f"{shown(word)}. Correct it, mark it missing with --na-values, or declare the "
+                    "column's kind with --types when fitting"
                 ) from None
         return tuple(values)
 
@@ -144,7 +144,7 @@ def _number(word: str) -> float:
     if math.isinf(value):
         raise ValueError("a finite number")
     if abs(value) > LARGEST:
-        raise ValueError(f"a number up to {LARGEST:g}, if need be in other units")
+        raise ValueError(f"a number up to {LARGEST:g} (change its units if necessary)")
     return value
 
 

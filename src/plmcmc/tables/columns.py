@@ -69,7 +69,7 @@ def plan_of_tables(tables: Sequence[Table], arguments: Namespace) -> Plan:
             found = PassThrough("excluded")
         elif empty:
             _check_not_wanted(types, name, tables)
-            found = PassThrough("nothing in it to learn from")
+            found = PassThrough("no values to learn from")
         else:
             found = types.get(name) or _decided(tables, name)
         if isinstance(found, PassThrough):
@@ -115,8 +115,8 @@ def _check_not_wanted(types: Mapping[str, str], name: str, tables: Sequence[Tabl
     if name in types:
         raise ValueError(
             f"{tables[0].path}, column {shown(name)}: expected values to learn from, as --types "
-            f"says it is {types[name]}; all are missing. Leave it out of --types, and it passes "
-            f"through"
+            f"declares it {types[name]}; all are missing. Remove it from --types, and the column "
+            "passes through"
         )
 
 
@@ -134,8 +134,8 @@ def _types(path: str | None) -> dict[str, str]:
         ) from None
     if not hasattr(types, "items"):
         raise ValueError(
-            f'{path}: expected kinds by column, such as {{"age": "integer"}}; got '
-            f"{type(types).__name__}. Write one object"
+            f'{path}: expected column names with their kinds, such as {{"age": "integer"}}; got '
+            f"{type(types).__name__}. Write a JSON object"
         )
     for name, kind in types.items():
         if kind not in KINDS:
@@ -223,15 +223,16 @@ def _decided_words(columns: Sequence[Sequence[str | None]]) -> str | PassThrough
 
 
 def _too_many(distinct: int) -> PassThrough:
-    return PassThrough(f"{distinct} different values, of which at most {MOST_LEVELS} are learned")
+    return PassThrough(f"{distinct} different values; at most {MOST_LEVELS} can be learned")
 
 
 def _refuse_text(tables: Sequence[Words], name: str) -> None:
     """Say where the few words are that keep a column from being numbers."""
     at, word = _first(tables, name, lambda word: not NUMBER.fullmatch(word))
     raise ValueError(
-        f"{at}: expected a number, as nearly everywhere in this column; got {shown(word)}. Correct "
-        f"it, mark it missing with --na-values, or say with --types that the column is categorical"
+        f"{at}: expected a number, like nearly all values of this column; got {shown(word)}. "
+        "Correct it, mark it missing with --na-values, or declare the column categorical with "
+        "--types"
     )
 
 
@@ -239,8 +240,8 @@ def _refuse_commas(tables: Sequence[Words], name: str) -> None:
     """Say where a number has a comma: taken as a word, it would be told apart, not measured."""
     at, word = _first(tables, name, lambda word: COMMA.fullmatch(word) is not None)
     raise ValueError(
-        f"{at}: expected numbers with a decimal point and no commas; got {shown(word)}. Write them "
-        f"so, or say with --types that the column is categorical"
+        f"{at}: expected numbers with a decimal point and no commas; got {shown(word)}. Rewrite "
+        "them, or declare the column categorical with --types"
     )
 
 

@@ -144,8 +144,8 @@ def read_excel(path: Path, na_values: Iterable[str] = ()) -> ExcelTable:
     lines = sorted(grid.values)
     if not lines:
         raise ValueError(
-            f"{path}: expected names of columns, and rows of data; the first sheet is empty. Put "
-            f"the table on the first sheet"
+            f"{path}: expected column names and rows of data; the first sheet is empty. Put the "
+            "table on the first sheet"
         )
     head = lines.pop(0)
     names = _names(path, head, grid.values[head])
@@ -168,8 +168,8 @@ def _grid(path: Path, content: bytes) -> _Grid:
         from openpyxl.utils.exceptions import InvalidFileException
     except ImportError:
         raise ValueError(
-            f"{path}: expected openpyxl, which reads Excel files; it is not installed. Run pip "
-            f"install 'plmcmc[excel]', or save the table as CSV"
+            f"{path}: reading Excel files needs openpyxl, which is not installed. Run pip install "
+            "'plmcmc[excel]', or save the table as CSV"
         ) from None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as package:
@@ -191,8 +191,8 @@ def _grid(path: Path, content: bytes) -> _Grid:
     except (*_DAMAGE, InvalidFileException) as error:
         said = (str(error) or type(error).__name__).splitlines()[0][:200].rstrip(".")
         raise ValueError(
-            f"{path}: expected an Excel workbook, and whole; it cannot be read: {said}. "
-            f"Save it again as .xlsx, without a password"
+            f"{path}: expected a complete Excel workbook; it cannot be read: {said}. Save it "
+            "again as .xlsx, without a password"
         ) from None
     return _Grid(values, errors, sheet)
 
@@ -201,9 +201,10 @@ def _check_spread(path: Path, sheet: Sheet) -> None:
     """Refuse cells so far apart that what lies between them could not be gone through."""
     if sheet.spread > MOST_SPREAD:
         raise _Refused(
-            f"{path}, cell {sheet.farthest}: expected cells side by side; between them and the "
-            f"first column there are {sheet.spread:,} places, of which {MOST_SPREAD:,} may be. "
-            f"Delete what stands far from the table, or save the table as CSV"
+            f"{path}, cell {sheet.farthest}: expected cells next to each other; counting the "
+            f"empty cells before values, the sheet has {sheet.spread:,} cells, and at most "
+            f"{MOST_SPREAD:,} are allowed. Delete values far from the table, or save the table as "
+            "CSV"
         )
 
 
@@ -226,8 +227,9 @@ def _names(path: Path, head: int, cells: Mapping[int, Any]) -> dict[str, int]:
     for column in range(min(cells), max(cells) + 1):
         if column not in cells:
             raise ValueError(
-                f"{path}, cell {letters_of(column)}{head}: expected the name of a column, as "
-                f"beside it; it is empty. Name the column, or delete what stands above the table"
+                f"{path}, cell {letters_of(column)}{head}: expected a column name, as in the "
+                "cells next to it; it is empty. Name the column, or delete anything above the "
+                "table"
             )
     names = [_word(cells[column]) for column in sorted(cells)]
     check_names(path, names)
@@ -242,9 +244,9 @@ def _check_beside(
         beside = [column for column in cells if column not in names.values()]
         if beside:
             raise ValueError(
-                f"{path}, cell {letters_of(beside[0])}{line}: expected nothing in a column without "
-                f"a name; got {shown(cells[beside[0]])}. Name the column, or move it to another "
-                f"sheet"
+                f"{path}, cell {letters_of(beside[0])}{line}: expected no value in a column "
+                f"without a name; got {shown(cells[beside[0]])}. Name the column, or move the "
+                "value to another sheet"
             )
 
 
@@ -252,8 +254,8 @@ def _check_cells(table: ExcelTable, grid: _Grid) -> None:
     """Refuse errors, formulas without a value, and merged cells: none says what it holds."""
     for reference in grid.sheet.merged:
         raise ValueError(
-            f"{table.path}, cells {reference}: expected cells of their own; these are merged. "
-            f"Unmerge them"
+            f"{table.path}, cells {reference}: expected separate cells; these are merged. Unmerge "
+            "them"
         )
     for name, column in table.columns.items():
         for row, hole in enumerate(table.missing(name)):
@@ -262,8 +264,8 @@ def _check_cells(table: ExcelTable, grid: _Grid) -> None:
             own = grid.sheet.cells.get(line, {}).get(column)
             if hole and own is not None and own.formula:
                 raise ValueError(
-                    f"{at}: expected a value; got a formula without one. Let Excel calculate and "
-                    f"save it, or replace it by a value"
+                    f"{at}: expected a value; got a formula without a stored value. Let Excel "
+                    "calculate and save it, or replace it with a value"
                 )
             if not hole and (line, column) in grid.errors:
                 raise ValueError(

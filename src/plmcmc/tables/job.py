@@ -66,7 +66,7 @@ class Job:
         if not (self.path / IDENTITY).exists():
             return []
         tables = sum(entry.name.startswith(TABLE) for entry in self.path.iterdir())
-        found = ["what was learned so far"] if self.checkpoint.exists() else []
+        found = ["the fitting progress"] if self.checkpoint.exists() else []
         found += [_counted(tables, "filled table")] if tables else []
         for begin, noun in ((PART, "filled part"), (WHOLE, "written table")):
             # A table without rows is written, and has no parts.
@@ -87,7 +87,7 @@ class Job:
         except (OSError, ValueError, LookupError, TypeError):
             hashes, contents, found = [""], [], None
         if found is None or [_hash(own) for own in contents] != hashes:
-            self.tell(f"{place} is damaged: the table is filled again")
+            self.tell(f"{place} is damaged: filling the table again")
             return None
         return Filled(contents, found)
 
@@ -118,8 +118,7 @@ def part_of(output: Path, *, several: bool) -> Path:
     check_length(output)
     if not several and not output.name:
         raise ValueError(
-            f"{output} is a directory: expected a name for what is written. Add one, such as "
-            f"{output / 'out'}"
+            f"{output} is a directory: expected a file name. Add one, such as {output / 'out'}"
         )
     return output / "plmcmc.part" if several else output.with_name(output.name + ".part")
 
@@ -178,8 +177,8 @@ def working(
             before = _begun_before(job, json.loads(json.dumps(identity)), overwrite=overwrite)
             refused = False
             if before:
-                words = " and ".join(job.kept()) or "nothing that need not be done again"
-                tell(f"Going on from {path}, which keeps {words}.")
+                words = " and ".join(job.kept()) or "no finished work yet"
+                tell(f"Resuming from {path}, which holds {words}.")
             yield job
             stays = False
         except KeyboardInterrupt:
@@ -207,7 +206,8 @@ def _check_ours(path: Path) -> None:
     tables = (TABLE, f".{TABLE}", ROWS, f".{ROWS}")
     if not path.is_dir() or any(n not in whole and not n.startswith(tables) for n in names):
         raise FileExistsError(
-            f"{path} is not what plmcmc keeps of a job: move it away, or choose another output"
+            f"{path} was not created by plmcmc to hold an unfinished job: move it away, or choose "
+            "a different output"
         )
 
 
@@ -221,9 +221,9 @@ def _begun_before(job: Job, identity: dict[str, Any], *, overwrite: bool) -> boo
     if (kept or begun) and not overwrite:
         keys = [key for key in {**there, **identity} if there.get(key) != identity.get(key)]
         raise FileExistsError(
-            f"{job.path} holds another job that was stopped (what differs: {', '.join(keys)}). "
-            f"Finish it by its own command, choose another output, or throw it away with "
-            f"--overwrite"
+            f"{job.path} holds a different job that was interrupted (differences: "
+            f"{', '.join(keys)}). Finish it with its own command, choose a different output, or "
+            "discard it with --overwrite"
         )
     for entry in job.path.iterdir():
         if entry.is_dir():
@@ -249,10 +249,10 @@ def _identity_at(path: Path) -> dict[str, Any]:
 def _interrupted(job: Job) -> str:
     kept = job.kept()
     if not kept:
-        return "interrupted, before there was anything to keep"
+        return "interrupted before there was any progress to keep"
     return (
-        f"interrupted. {job.path} keeps {' and '.join(kept)}: the same command goes on from there. "
-        f"To start over, delete it"
+        f"interrupted. {job.path} keeps {' and '.join(kept)}: run the same command again to "
+        "resume. To start over, delete it"
     )
 
 

@@ -42,8 +42,8 @@ def check_names(path: Path, names: Sequence[str]) -> None:
     twice = repeated(names)
     if twice:
         raise ValueError(
-            f"{path}: expected columns with names of their own; these occur twice: "
-            f"{listed(twice)}. Rename them"
+            f"{path}: expected unique column names; these occur more than once: {listed(twice)}. "
+            "Rename them"
         )
 
 
@@ -51,8 +51,8 @@ def check_new(path: Path, names: Sequence[str], flag: str | None) -> None:
     """Refuse to add a column to a file that has one of that name."""
     if flag in names:
         raise ValueError(
-            f"{path}: --flag {flag} is to add a column, and there is one of that name: choose "
-            f"another"
+            f"{path}: --flag {flag} adds a column, but a column of that name exists: choose "
+            "another name"
         )
 
 

@@ -100,8 +100,8 @@ class ParquetTable:
             if kind in STORED and not any(fits(stored) for fits in STORED[kind]):
                 raise ValueError(
                     f"{self.path}, column {shown(name)}: expected {kind} values; the file stores "
-                    f"{stored}. Convert the column, or, without a "
-                    f"--model, say with --types what it is"
+                    f"{stored}. Convert the column, or, without a --model, declare its kind with "
+                    "--types"
                 )
             if kind in ("continuous", "integer"):
                 self._check_numbers(name, kind)
@@ -168,7 +168,7 @@ def check_not_empty(path: Path) -> None:
     """Refuse a file of no bytes."""
     if path.stat().st_size == 0:
         raise ValueError(
-            f"{path}: expected a Parquet file; it is empty. Choose another, or write it again"
+            f"{path}: expected a Parquet file; it is empty. Choose another file, or write it again"
         )
 
 
@@ -196,8 +196,7 @@ def damage_in_words(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(
-            f"{path}: expected a Parquet file, and whole; it cannot be read: {reason} Write it "
-            f"again"
+            f"{path}: expected a complete Parquet file; it cannot be read: {reason} Write it again"
         ) from None
 
 
@@ -213,7 +212,7 @@ def check_types(first: ParquetTable, other: ParquetTable, exclude: Collection[st
         if found != field.type and not pa.types.is_dictionary(found):
             raise ValueError(
                 f"{other.path}, column {shown(field.name)}: expected {field.type}, as in "
-                f"{first.path}; the file stores {found}. Convert one"
+                f"{first.path}; the file stores {found}. Convert one of them"
             )
 
 

@@ -31,18 +31,18 @@ def places_of(
     if len(paths) == 1 and not directory:
         if output.is_dir():
             raise ValueError(
-                f"{output} is a directory: expected a file for the one table. Name one"
+                f"{output} is a directory: expected a file, as there is only one table. Give a "
+                "file name"
             )
         if form_of(output) != form_of(paths[0]):
             raise ValueError(
-                f"{output}: expected a {form_of(paths[0])} file, as {paths[0]} is. Choose that "
-                f"suffix"
+                f"{output}: expected a {form_of(paths[0])} file, like {paths[0]}. Use that suffix"
             )
         return [_numbered(output, draws)]
     names = [path.name for path in paths]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ValueError(f"two files would be written to {output / twice[0]}: rename one")
+        raise ValueError(f"two files would be written to {output / twice[0]}: rename one of them")
     return [_numbered(output / name, draws) for name in names]
 
 
@@ -75,13 +75,13 @@ def check_free(
         check_length(place)
         if place.exists() and _on_disk(place) in originals:
             raise FileExistsError(
-                f"{place} is one of the files that are read: expected another place, also with "
-                f"--overwrite. Choose another name or directory"
+                f"{place} is one of the input files, which --overwrite does not replace: choose "
+                "another name or directory"
             )
         if place.exists() and not overwrite and not is_ours(place, ours):
             raise FileExistsError(f"{place} exists: choose another name, or pass --overwrite")
         if place.is_dir():
-            raise ValueError(f"{place} is a directory: expected a file. Name one")
+            raise ValueError(f"{place} is a directory: expected a file. Give a file name")
     for directory in {place.parent for place in places}:
         check_directory(directory)
 
@@ -91,7 +91,8 @@ def check_outlasts(places: Sequence[Path], part: Path) -> None:
     for place in places:
         if part.absolute() in (place.absolute(), *place.absolute().parents):
             raise ValueError(
-                f"{place} lies in {part}, which is kept while the command works: name another place"
+                f"{place} lies in {part}, which holds the command's progress while it runs: "
+                "choose another place"
             )
 
 

@@ -56,8 +56,8 @@ def check_rows(path: Path, rows: int) -> None:
     """Refuse a file of so many rows, if they are none."""
     if not rows:
         raise ValueError(
-            f"{path}: expected rows of data; there are names of columns only. Add rows, or choose "
-            f"another file"
+            f"{path}: expected rows of data; it has column names only. Add rows, or choose "
+            "another file"
         )
 
 
@@ -67,7 +67,7 @@ def check_no_directory(path: Path) -> None:
         inside = {s for own in path.iterdir() for s in SUFFIXES if own.name.lower().endswith(s)}
         files = path / f"*{next((s for s in SUFFIXES if s in inside), '.parquet')}"
         raise IsADirectoryError(
-            f"{path}: expected a file; this is a directory. Name files in it, such as {files}"
+            f"{path}: expected a file; this is a directory. Name the files in it, such as {files}"
         )
 
 
@@ -76,13 +76,15 @@ def check_readable(path: Path) -> None:
     check_no_directory(path)
     if path.exists() and not path.is_file():
         raise ValueError(
-            f"{path}: expected a file that can be read again; this is a pipe or a device. Save "
-            f"what comes from it to a file"
+            f"{path}: expected a regular file; this is a pipe or a device. Save its contents to a "
+            "file first"
         )
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: expected a file; there is none. Correct the name")
+        raise FileNotFoundError(f"{path}: expected a file; it does not exist. Correct the name")
     if not os.access(path, os.R_OK):
-        raise PermissionError(f"{path}: expected a file that may be read. Change its permissions")
+        raise PermissionError(
+            f"{path}: expected a readable file; permission was denied. Change its permissions"
+        )
 
 
 def read_tables(
@@ -100,8 +102,8 @@ def check_alike(tables: Sequence[Table], exclude: Collection[str] = ()) -> None:
     for table in tables[1:]:
         if type(table) is not type(first):
             raise ValueError(
-                f"{first.path} and {table.path}: expected files all of text, all of Parquet or all "
-                f"of Excel. Convert one"
+                f"{first.path} and {table.path}: expected all files to be text, all Parquet or "
+                "all Excel. Convert one of them"
             )
         check_same(first.path, first.names, table.path, table.names)
         if isinstance(table, ParquetTable) and isinstance(first, ParquetTable):
@@ -121,8 +123,8 @@ def check_same(
     extra = [name for name in names if name not in wanted]
     if missing or (extra and not more):
         raise ValueError(
-            f"{path}: expected the columns of {wanted_by}; missing are {listed(missing)}, not "
-            f"known {listed(extra)}. Rename, add or remove columns"
+            f"{path}: expected the columns of {wanted_by}; missing: {listed(missing)}; unknown: "
+            f"{listed(extra)}. Rename, add or remove columns"
         )
 
 

@@ -44,8 +44,8 @@ def records(path: Path, separator: str) -> Iterator[Record]:
                 number += len(NEWLINE.findall(text))
         except (UnicodeDecodeError, EOFError, OSError) as error:
             raise ValueError(
-                f"{path}, after line {number - 1}: expected UTF-8 text, whole if it is packed; the "
-                f"system says: {error}. Save it as UTF-8, or pack it again"
+                f"{path}, after line {number - 1}: expected UTF-8 text, complete if compressed; "
+                f"the system says: {error}. Save it as UTF-8, or compress it again"
             ) from None
 
 

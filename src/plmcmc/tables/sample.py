@@ -66,13 +66,15 @@ def sampled(
     forms = {form_of(path) for path in paths}
     if ".xlsx" in forms:
         raise ValueError(
-            "expected CSV, TSV or Parquet files, which can be read row by row; got Excel's. "
+            "expected CSV, TSV or Parquet files, which can be read row by row; got Excel files. "
             "Convert them, or leave out --rows"
         )
     for path in paths:
         check_readable(path)
     if ".parquet" in forms and len(forms) > 1:
-        raise ValueError("expected files all of text or all of Parquet; got both. Convert some")
+        raise ValueError(
+            "expected all files to be text, or all Parquet; got both. Convert some of them"
+        )
     rng = np.random.default_rng([seed, PURPOSE])
     if ".parquet" in forms:
         found = _of_parquet(paths, na_values, rows, rng, exclude)
@@ -95,7 +97,7 @@ def _of_parquet(
     total = sum(counts)
     chosen = np.sort(rng.choice(total, min(rows, total), replace=False, shuffle=False))
     tables, first = [], 0
-    with progress_bar("Reading, rows", total) as report:
+    with progress_bar("Reading rows", total) as report:
         for (table, count), path in zip(looked, paths, strict=True):
             own = chosen[(chosen >= first) & (chosen < first + count)] - first
             if len(own):
@@ -137,7 +139,7 @@ def _of_text(
     size = sum(path.stat().st_size for path in paths)
     # Before the rows: of a file whose rows are not chosen nobody would look at the names again.
     _check_heads(paths)
-    with progress_bar("Reading, MB", size // MEGABYTE) as report:
+    with progress_bar("Reading (MB)", size // MEGABYTE) as report:
         for number, path in enumerate(paths):
             for record in _checked(path, heads):
                 # As by drawing without replacement: the rows with the smallest of random keys.

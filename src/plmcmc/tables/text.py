@@ -21,8 +21,11 @@ NEWLINE = re.compile(r"\r\n|\r|\n")
 GZIP = b"\x1f\x8b"
 # How files begin that are no text, what they are, and what to do.
 NO_TEXT = {
-    GZIP: ("packed by gzip", "Name it *.gz"),
-    b"PK\x03\x04": ("a zip archive, as Excel's are", "Name a workbook *.xlsx; unpack others"),
+    GZIP: ("compressed with gzip", "Name it *.gz"),
+    b"PK\x03\x04": (
+        "a zip archive, as Excel workbooks are",
+        "Name it *.xlsx if it is a workbook; unpack it otherwise",
+    ),
     b"PAR1\x15": ("Parquet", "Name it *.parquet"),
     b"\xff\xfe": ("UTF-16", "Save it as UTF-8"),
     b"\xfe\xff": ("UTF-16", "Save it as UTF-8"),
@@ -142,8 +145,8 @@ def table_of_text(
 def empty(path: Path) -> ValueError:
     """Return what is wrong with a file that has not even names of columns."""
     return ValueError(
-        f"{path}: expected names of columns, and rows of data; the file is empty. Choose "
-        f"another, or write it again"
+        f"{path}: expected column names and rows of data; the file is empty. Choose "
+        f"another file, or write it again"
     )
 
 
@@ -177,15 +180,15 @@ def _check_separated(path: Path, names: Sequence[str], separator: str) -> None:
     """Refuse one column whose name holds what others separate columns by, and a note to Excel."""
     if names[0].lower().startswith("sep="):
         raise ValueError(
-            f"{path}, line 1: expected names of columns; got {shown(names[0])}, a note to Excel on "
-            f"what separates them. Delete the line"
+            f"{path}, line 1: expected column names; got {shown(names[0])}, a line that tells "
+            "Excel the separator. Delete the line"
         )
     other = next((mark for mark in SEPARATING if mark in names[0]), None)
     if len(names) == 1 and other is not None:
         raise ValueError(
-            f"{path}: expected columns separated by {separator!r}; the first line is one column, "
-            f"{shown(names[0])}, and looks separated by {other!r}. Write the file with "
-            f"{separator!r}, and numbers with a decimal point"
+            f"{path}: expected columns separated by {separator!r}; the first line is a single "
+            f"column, {shown(names[0])}, and seems to be separated by {other!r}. Write the file "
+            f"with {separator!r}, and numbers with a decimal point"
         )
 
 
@@ -195,16 +198,16 @@ def _decoded(path: Path) -> str:
     if b"\0" in content:
         line = _line(content.partition(b"\0")[0].decode(errors="replace"))
         raise ValueError(
-            f"{path}, line {line}: expected UTF-8 text; got a zero byte, as UTF-16 and files that "
-            f"are no text have. Save it as UTF-8"
+            f"{path}, line {line}: expected UTF-8 text; got a zero byte, as found in UTF-16 and "
+            "binary files. Save it as UTF-8"
         )
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         line = _line(content[: error.start].decode())
         raise ValueError(
-            f"{path}, line {line}: expected UTF-8 text; got the byte 0x{content[error.start]:02x}, "
-            f"as other encodings have. Save it as UTF-8"
+            f"{path}, line {line}: expected UTF-8 text; got the byte "
+            f"0x{content[error.start]:02x}, as found in other encodings. Save it as UTF-8"
         ) from None
 
 
@@ -213,7 +216,7 @@ def check_text(path: Path, content: bytes) -> None:
     for start, (found, advice) in NO_TEXT.items():
         if content.startswith(start):
             if start == GZIP and path.name.lower().endswith(".gz"):
-                found, advice = "packed by gzip twice", "Unpack it once"
+                found, advice = "compressed with gzip twice", "Decompress it once"
             raise ValueError(f"{path}: expected UTF-8 text; the file is {found}. {advice}")
 
 
@@ -225,8 +228,8 @@ def _unpacked(path: Path) -> bytes:
         return gzip.decompress(content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(
-            f"{path}: expected a file packed by gzip, and whole: {error}. Pack it again, or drop "
-            f".gz from its name if it is not packed"
+            f"{path}: expected a complete gzip file: {error}. Compress it again, or remove .gz "
+            "from its name if it is not compressed"
         ) from None
 
 

@@ -53,7 +53,7 @@ class Sheet:
 
     def __init__(self, content: bytes) -> None:
         if b"\0" in content[:4]:
-            raise ValueError("the sheet is written in UTF-16, and not in UTF-8")
+            raise ValueError("the sheet is encoded in UTF-16, not in UTF-8")
         self.content = content
         self.cells: dict[int, dict[int, Cell]] = {}
         self.ends: dict[int, int] = {}
@@ -121,7 +121,7 @@ class Sheet:
         elif tag == "c":
             last, self._column = self._column, self._placed(attributes.get("r"))
             if not last < self._column <= MOST_COLUMNS:
-                raise ValueError(f"cell {attributes.get('r')} is not where it should be")
+                raise ValueError(f"cell {attributes.get('r')} is out of place")
             self._begun = (self._parser.CurrentByteIndex, attributes.get("s"), False)
         elif tag == "f" and self._begun is not None:
             self._begun = (*self._begun[:2], True)
@@ -140,7 +140,7 @@ class Sheet:
     def _declared(self, version: str, encoding: str | None, standalone: int) -> None:
         """Refuse other encodings: the XML is cut, and cells are written into it, as UTF-8."""
         if (encoding or "utf-8").lower() not in ("utf-8", "us-ascii"):
-            raise ValueError(f"the sheet is written in {encoding}, and not in UTF-8")
+            raise ValueError(f"the sheet is encoded in {encoding}, not in UTF-8")
 
     def _end(self, name: str) -> None:
         tag, at = name.rpartition(":")[2], self._parser.CurrentByteIndex

@@ -18,7 +18,7 @@ from plmcmc.flows import row_sum
 
 
 class Auxiliary(Protocol):
-    """Any density over the observed entries; yours too."""
+    """Any density over the observed entries, including your own."""
 
     def log_prob(self, y: Tensor, data: Incomplete) -> Tensor:
         """Return `log q(y_O)`, shape `(rows,)`, float64, from a full row `y`."""
@@ -29,7 +29,7 @@ class Auxiliary(Protocol):
 class NormalAuxiliary:
     """`y_O ~ N(x_O, scale^2)`, the paper's choice (its sigma_a).
 
-    One scale, or a tensor that broadcasts to `(rows, *event)`.
+    The scale is a number, or a tensor that broadcasts to `(rows, *event)`.
     """
 
     scale: float | Tensor = 1e-3
@@ -59,8 +59,9 @@ class NormalAuxiliary:
 class FlatAuxiliary:
     """`q = 1`: improper, the paper's "sigma_a = infinity".
 
-    The target then has no finite mass over `y_O`, and its chain no stationary distribution for
-    `y_O`; the factor for `y_M` is untouched. Proper auxiliaries have the paper's guarantee.
+    The target then has infinite mass over `y_O`, and its chain no stationary distribution for
+    `y_O`; the factor for `y_M` is unaffected. The paper's guarantee holds for proper auxiliary
+    densities.
     """
 
     def log_prob(self, y: Tensor, data: Incomplete) -> Tensor:

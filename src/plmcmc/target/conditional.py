@@ -16,11 +16,11 @@ from plmcmc.target.warp import Warp
 
 @dataclass(frozen=True)
 class ConditionalTarget:
-    """`log p(y_M; x_O)`: positions are full rows, and only their holes move.
+    """`log p(y_M; x_O)`: positions are full rows, of which only missing entries move.
 
     Args:
         flow: the flow.
-        data: what is seen.
+        data: the observed values.
         warp: coordinates of the entries; None leaves them as they are. The density is then that of
             the coordinates, so that completions are distributed as before.
     """
@@ -33,11 +33,11 @@ class ConditionalTarget:
 
     @property
     def free(self) -> Tensor:
-        """True at the holes."""
+        """True at missing entries."""
         return ~self.data.observed
 
     def start(self, y: Tensor) -> Tensor:
-        """Return the position of `y` with the observed values put in."""
+        """Return the position of `y` with the observed values inserted."""
         completion = self.data.project(y)
         return completion if self.warp is None else self.warp.inward(completion)
 

@@ -17,11 +17,11 @@ LARGE = 2**20
 
 
 class Point(NamedTuple):
-    """Where each row's chain stands.
+    """The state of each row's chain.
 
     Attributes:
         position: the coordinates that kernels move: latents, or the completed row itself.
-        completion: the row with its holes filled, `(rows, *event)`.
+        completion: the completed row, `(rows, *event)`.
         log_density: the target there up to a constant, `(rows,)`, float64.
     """
 

@@ -123,7 +123,8 @@ class Ascent:
             # A flow that waits for the device, or asks it something.
             self.capturable = False
             warnings.warn(
-                f"training steps cannot be captured, and are launched one by one ({error!s:.200})",
+                "could not capture the training steps in a CUDA graph; launching their operations "
+                f"one by one ({error!s:.200})",
                 CaptureWarning,
                 stacklevel=2,
             )

@@ -73,7 +73,7 @@ class CompletedEpoch:
             compiled=schedule.compiled,
         )
         rate = schedule.learning_rate
-        advice = f"lower learning_rate (now {rate}), or give clip a norm"
+        advice = f"lower learning_rate (now {rate}), or set clip to a norm"
         self.steady = Steady(self.optimizer, [self.inner], rate, advice)
         self.range = observed_range(data)
         # Rows with nothing missing are their own completion.
@@ -191,8 +191,8 @@ class CompletedEpoch:
         stuck = float((rates[seen] == 0).double().mean()) if bool(seen.any()) else 0.0
         if stuck > STUCK:
             warnings.warn(
-                f"in the E-step after epoch {epoch} no chain of {stuck:.0%} of the rows has moved: "
-                f"smaller steps, a wider auxiliary, or start=Unconditional(projected=False)",
+                f"in the E-step after epoch {epoch}, no chain of {stuck:.0%} of the rows moved: "
+                "try smaller steps, a wider auxiliary, or start=Unconditional(projected=False)",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -20,11 +20,11 @@ LEAP = 100.0
 
 
 class TrainingError(ValueError):
-    """Training cannot begin, or cannot go on."""
+    """Training cannot start, or cannot continue."""
 
 
 class FaultWarning(UserWarning):
-    """Training went astray, and goes on from where it was good, by smaller steps."""
+    """Training diverged, and continues from the last good state with smaller steps."""
 
 
 class Astray(ArithmeticError):
@@ -99,7 +99,7 @@ class Steady:
         before = float(self.loss)
         # Nothing is above NaN.
         if loss > before + LEAP * (abs(before) + values):
-            raise Astray(f"the loss leapt from {before:.3g} to {loss:.3g}")
+            raise Astray(f"the loss jumped from {before:.3g} to {loss:.3g}")
         # A loss is a step older than the weights.
         weights = [own for own in self.states if own.is_floating_point()]
         if not bool(get_total_norm(weights).isfinite()):
@@ -135,7 +135,7 @@ class Steady:
 
 def _warn(problem: str, rate: float) -> None:
     warnings.warn(
-        f"{problem}: going back to where it was good, and on with a learning rate of {rate:.3g}",
+        f"{problem}: restored the last good state; continuing with a learning rate of {rate:.3g}",
         FaultWarning,
         stacklevel=2,
     )

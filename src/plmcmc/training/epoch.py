@@ -147,8 +147,8 @@ class Epoch:
         if not math.isfinite(score) and not bool(log_det.isfinite().all()):
             # No step would change that.
             raise TrainingError(
-                "the flow's preprocessing gives rows of x no density: check that it can take every "
-                "row of x"
+                "some rows of x have no density under the flow's preprocessing: check that it "
+                "accepts every row of x"
             )
         self.steady.check(-score, x[0].numel())
         return score

@@ -31,13 +31,13 @@ REST = 20.0
 
 
 class Fitted(NamedTuple):
-    """What training came to; the flow itself was trained in place.
+    """The result of training; the flow itself is trained in place.
 
     Attributes:
         flow: the flow, at its best epoch.
-        train: minus the loss, noise included, of every epoch: nats per row.
-        held_out: mean log-likelihood of the held-out rows after every epoch, nats per row.
-        best_epoch: the epoch whose weights were kept, from 1.
+        train: minus the loss of every epoch, including noise, in nats per row.
+        held_out: mean log-likelihood of the held-out rows after every epoch, in nats per row.
+        best_epoch: the epoch whose weights were kept, counting from 1.
     """
 
     flow: Any
@@ -66,32 +66,33 @@ def fit_flow(
 ) -> Fitted:
     """Train a flow on complete rows by maximum likelihood, in place.
 
-    An overfit flow is rough, and no sampler mixes on it: noise is added to the rows, and training
-    stops when the likelihood of held-out rows no longer grows; the best epoch's weights are kept.
+    The density of an overfit flow is rough, so that samplers do not mix: to avoid this, noise is
+    added to the rows, and training stops when the likelihood of held-out rows no longer increases;
+    the weights of the best epoch are kept.
 
     Args:
-        flow: a flow with parameters that `plmcmc.adapt` takes; of a `Preprocessed`, the inner one
-            is trained.
+        flow: a flow with parameters that `plmcmc.adapt` accepts; for a `Preprocessed`, the inner
+            flow is trained.
         x: `(rows, *event)`, complete and finite.
-        epochs: passes over the data at most.
+        epochs: maximum number of passes over the data.
         batch_size: rows per step.
-        learning_rate: of AdamW, reached within one epoch, falling to nothing over `epochs` along a
-            cosine.
-        weight_decay: of AdamW.
-        noise: deviation of the noise added to each row, in the flow's own units: behind
+        learning_rate: learning rate of AdamW, reached within one epoch, then decreasing to zero
+            over `epochs` along a cosine.
+        weight_decay: weight decay of AdamW.
+        noise: standard deviation of noise added to each row, in the flow's own units: after
             whitening, one unit is one standard deviation of a column.
-        precision: `"tf32"` or `"bfloat16"` lets networks compute in less, faster on a GPU; weights
-            and held-out likelihoods stay in the flow's own.
-        compiled: let torch compile the steps: faster on a GPU after a quarter of a minute, for
-            long trainings. Takes a C compiler.
-        augment: `augment(rows, generator) -> rows` changes training rows at random before every
-            epoch: mirrored images, say.
-        held_out: share of the rows to stop by; 0 trains for all epochs.
-        patience: epochs without a better held-out likelihood before stopping.
-        random_state: seed of the split, the shuffling and the noise.
+        precision: `"tf32"` or `"bfloat16"` lets networks compute in lower precision, faster on a
+            GPU; weights and held-out likelihoods keep that of the flow.
+        compiled: let torch compile the steps: faster on a GPU for long trainings, after about 15
+            seconds. Needs a C compiler.
+        augment: `augment(rows, generator) -> rows` randomly changes training rows before every
+            epoch, such as by mirroring images.
+        held_out: fraction of rows held out for early stopping; 0 trains for all epochs.
+        patience: epochs without improvement of the held-out likelihood before stopping.
+        random_state: seed for the split, the shuffling and the noise.
         progress: show a bar; by default on a terminal only.
-        checkpoint: file to save to after epochs and to resume from. After every one, unless saving
-            takes more than a twentieth of the time.
+        checkpoint: file to save to after each epoch and to resume from; saved less often if saving
+            would take more than a twentieth of the time.
 
     Example:
         >>> from plmcmc import RealNVP
@@ -134,8 +135,8 @@ def fit_flow(
     if state.best_epoch == 0:
         raise TrainingError(
             f"the {len(judge)} held-out rows never had a finite likelihood: lower learning_rate "
-            f"(now {learning_rate}), check that the flow's preprocessing can take every row of x, "
-            f"or train with held_out=0"
+            f"(now {learning_rate}), check that the flow's preprocessing accepts every row of x, "
+            "or train with held_out=0"
         )
     history = epoch.history[: int(state.epoch)]
     return Fitted(flow, history[:, 0].tolist(), history[:, 1].tolist(), int(state.best_epoch))
@@ -158,15 +159,15 @@ def refuse_less_than_one(**numbers: int) -> None:
 def refuse_noise(noise: float) -> None:
     """Refuse what is no standard deviation."""
     if not 0 <= noise < math.inf:
-        raise TrainingError(f"noise is a standard deviation, 0 or more; got {noise}")
+        raise TrainingError(f"noise must be a standard deviation, 0 or more; got {noise}")
 
 
 def refuse_lower_float64(flow: Flow, precision: str) -> None:
     """Refuse less precision for a flow in float64, where it would change nothing."""
     if precision != "float32" and home(flow).dtype == torch.float64:
         raise TrainingError(
-            f"precision {precision!r} is for flows in float32; this one is in float64: leave it "
-            f"out, or call float() on the flow"
+            f"precision {precision!r} needs a flow in float32; this one is in float64: leave it "
+            "out, or call float() on the flow"
         )
 
 
@@ -194,14 +195,15 @@ def parameters_of(flow: Any) -> list[nn.Parameter]:
 def _split(flow: Any, x: Any, held_out: float, seed: int) -> tuple[Tensor, Tensor]:
     """Return rows to train on and rows to judge by, at random."""
     if not 0 <= held_out < 1:
-        raise TrainingError(f"held_out is a share of the rows, in [0, 1); got {held_out}")
+        raise TrainingError(f"held_out must be a fraction of the rows, in [0, 1); got {held_out}")
     where = home(flow)
     data = Incomplete.of(x, dtype=where.dtype, device=where.device)
     _refuse_other_shapes(flow, data)
     gaps = ~data.observed.flatten(1).all(1)
     if bool(gaps.any()):
         raise DataError(
-            f"x has a hole at row {int(gaps.nonzero()[0])}: fit_flow trains on complete rows"
+            f"x has missing values at row {int(gaps.nonzero()[0])}: fit_flow trains on complete "
+            "rows"
         )
     count = round(held_out * data.rows)
     if count == data.rows or (held_out > 0 and count == 0):
@@ -228,11 +230,11 @@ def _values(flow: Any, x: Tensor) -> int | None:
 
 def _words(info: EpochInfo, values: int | None) -> str:
     if values is None:
-        return f"train {info.train:.2f}, held out {info.held_out:.2f} nats a row"
+        return f"train {info.train:.2f}, held out {info.held_out:.2f} nats per row"
     train, held_out = (bits_per_value(nats, values) for nats in info)
-    return f"train {train:.3f}, held out {held_out:.3f} bits a value"
+    return f"train {train:.3f}, held out {held_out:.3f} bits per value"
 
 
 def bits_per_value(nats: float, values: int) -> float:
-    """Return a row's log-likelihood as bits that each of its values costs (bits per dimension)."""
+    """Return the log-likelihood of a row in bits per value (bits per dimension)."""
     return -nats / (values * math.log(2))

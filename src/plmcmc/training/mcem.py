@@ -38,12 +38,12 @@ from plmcmc.training.schedule import EMSchedule
 
 
 class FittedEM(NamedTuple):
-    """What training came to; the flow's weights were trained in place.
+    """The result of training; the flow's weights are trained in place.
 
     Attributes:
-        flow: the flow on the user's data: behind whitening, if the schedule whitens.
-        losses: minus the mean log-likelihood of completed rows, every epoch: nats per row.
-        acceptance: share of proposals accepted, every E-step.
+        flow: the flow for the user's data, including whitening, if the schedule whitens.
+        losses: minus the mean log-likelihood of completed rows in every epoch, in nats per row.
+        acceptance: share of proposals accepted in every E-step.
         completed: `(copies, rows, *event)`, the last completions; observed values are the caller's.
     """
 
@@ -58,7 +58,7 @@ class MonteCarloEM:
     """Monte Carlo EM, the paper's Algorithm 2.
 
     Args:
-        schedule: when chains run, which ones, and how the flow is fitted in between.
+        schedule: when and how chains run, and how the flow is fitted in between.
 
     Example:
         >>> from plmcmc import Linear
@@ -82,24 +82,24 @@ class MonteCarloEM:
         progress: bool | None = None,
         checkpoint: str | Path | None = None,
     ) -> FittedEM:
-        """Train a flow on rows with holes, in place.
+        """Train a flow on rows with missing entries, in place.
 
         Args:
-            flow: a flow with parameters that `plmcmc.adapt` takes, on whitened rows.
-            x: `(rows, *event)`, floating; NaN marks the holes when `observed` is not given.
-            observed: bool, shape of `x`, True = seen.
-            random_state: seed of the holes, the chains and the shuffling.
+            flow: a flow with parameters that `plmcmc.adapt` accepts, for whitened rows.
+            x: floating array `(rows, *event)`; NaN marks missing values if `observed` is not given.
+            observed: bool array with the shape of `x`, True = observed.
+            random_state: seed for initial values, chains and shuffling.
             progress: show a bar; by default on a terminal only.
-            checkpoint: file to resume from, and to save to after E-steps, if that does not take
+            checkpoint: file to resume from, and to save to after E-steps, unless this would take
                 more than a twentieth of the time.
 
         Raises:
-            TrainingError: when the flow cannot be trained, or training went astray.
+            TrainingError: if the flow cannot be trained, or training diverged.
         """
         schedule, seed = self.schedule, resumed_seed(checkpoint, random_state)
         inner = adapt(flow)
         if isinstance(inner, ContextualFlow):
-            raise TrainingError("MonteCarloEM takes no contexts: train this flow without")
+            raise TrainingError("MonteCarloEM takes no contexts: train a flow without contexts")
         refuse_lower_float64(inner, schedule.precision)
         values, seen = checked(x, observed)
         where = home(inner)
@@ -178,4 +178,4 @@ def _saved(
 def _words(info: CompletedInfo) -> str:
     # Before the first E-step nothing was proposed, and of whole rows nothing ever is.
     accepted = "" if math.isnan(info.acceptance) else f", {info.acceptance:.0%} accepted"
-    return f"loss {info.loss:.2f} nats a row{accepted}"
+    return f"loss {info.loss:.2f} nats per row{accepted}"

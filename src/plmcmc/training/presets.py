@@ -42,11 +42,11 @@ FROM_SAMPLES = Unconditional(projected=False)
 
 @dataclass(frozen=True)
 class Preset:
-    """A flow of the paper, and how it was trained and asked.
+    """A flow of the paper, and how it is trained and sampled.
 
     Attributes:
-        schedule: of `MonteCarloEM`.
-        features: columns that the flow sees; of `concrete`, those of `double(x)`.
+        schedule: schedule for `MonteCarloEM`.
+        features: number of columns of the flow; for `concrete`, those of `double(x)`.
         width: units of each hidden layer.
         latent: density of the latents.
         draws: independent chains whose last completions the paper averages when it imputes.
@@ -146,7 +146,7 @@ def paper_mnist() -> Preset:
 def double(x: NDArray) -> NDArray:
     """Return rows, or what is observed of them, with every column copied (appendix E.2, concrete).
 
-    The holes are copied too, so that the copy tells a flow nothing new.
+    Missing entries are copied too, so that the copy adds no information.
 
     Example:
         >>> double(np.array([[1.0, np.nan]]))

@@ -17,37 +17,38 @@ from plmcmc.training.optimizers import OPTIMIZERS, optimizer_of
 
 @dataclass(frozen=True)
 class EMSchedule:
-    """When chains run, which ones, and how a flow is fitted in between; the paper's for tables.
+    """When and how chains run and the flow is fitted in between; defaults: the paper's for tables.
 
     Args:
-        epochs: passes over the completed rows in all.
-        every: epochs between two E-steps, and before the first. In those first ones the holes are
-            drawn from N(0, I), in whitened units, afresh for every epoch.
+        epochs: total number of passes over the completed rows.
+        every: epochs between two E-steps, and before the first one. Before it, missing values are
+            drawn from N(0, I), in whitened units, anew for every epoch.
         proposals: steps of each chain in an E-step.
-        copies: chains of each row; each completes a copy of the row for the flow to train on.
+        copies: chains per row; each completes a copy of the row, on which the flow is trained.
         batch_size: completed rows per gradient step.
         optimizer: `"adam"`, `"adamw"`, `"adamax"` or `"rmsprop"`.
-        learning_rate: of the optimizer.
-        falling: share of the epochs, the last ones, in which the rate falls to nothing along a
-            cosine, epoch by epoch; 0 keeps it.
-        momentum: of RMSprop.
-        clip: largest norm of a gradient; None for any.
-        noise: deviation of noise added to the completed rows afresh in every step, in whitened
-            units: smooths the flow, so that chains move.
-        precision: that networks compute in, here and in chains: `"float32"`, or, faster on a GPU,
-            `"tf32"` or `"bfloat16"`, for a `NICE` or `RealNVP`.
-        compiled: let torch compile the steps of fitting and of chains: faster on a GPU after a
-            minute, for long trainings.
-        method: what chains walk by. What of it is not given is tuned anew in every E-step.
+        learning_rate: learning rate of the optimizer.
+        falling: fraction of the epochs, at the end, over which the learning rate decreases to zero
+            along a cosine; 0 keeps it constant.
+        momentum: momentum of RMSprop.
+        clip: maximum norm of a gradient; None for no limit.
+        noise: standard deviation of noise added to the completed rows in every step, in whitened
+            units; smooths the flow, so that chains move.
+        precision: precision of the networks, in training and in chains: `"float32"`, or, faster on
+            a GPU, `"tf32"` or `"bfloat16"`, for a `NICE` or `RealNVP`.
+        compiled: let torch compile the steps of fitting and of chains: faster on a GPU for long
+            trainings, after a minute.
+        method: sampling method of the chains. Settings that are not given are tuned anew in every
+            E-step.
         later: pairs of an epoch and the method of E-steps from the end of that epoch on.
-        start: where the chains of every E-step begin; None goes on from the last completions, at
-            which a tight auxiliary density lets the paper's kernel hardly move (there is a
-            warning then).
-        whiten: subtract each entry's observed mean and divide by its observed deviation first.
-            Without, `x` is taken to be whitened.
-        clamp: bring completions back into each entry's observed range after an E-step, as the
-            paper does. Chains that converge are better without: cutting one end off shifts means,
-            and the flow learns that anew every time.
+        start: where the chains of every E-step start; None continues from the last completions,
+            from which the paper's kernel hardly moves if the auxiliary density is tight (this gives
+            a warning).
+        whiten: first subtract each entry's observed mean and divide by its observed standard
+            deviation. Otherwise `x` is assumed to be whitened.
+        clamp: clip completions to each entry's observed range after an E-step, as the paper does.
+            Better left out for chains that converge: clipping one end shifts means, and the flow
+            learns this shift every time.
     """
 
     epochs: int = 1000
@@ -81,12 +82,12 @@ class EMSchedule:
         refuse_noise(self.noise)
         if not 0 <= self.falling <= 1:
             raise TrainingError(
-                f"falling must be a share of the epochs, between 0 and 1; got {self.falling}"
+                f"falling must be a fraction of the epochs, between 0 and 1; got {self.falling}"
             )
         if self.momentum != 0 and self.optimizer != "rmsprop":
-            raise TrainingError(f"momentum is RMSprop's; {self.optimizer} takes none")
+            raise TrainingError(f"momentum is only for RMSprop; {self.optimizer} takes none")
         if list(self.later) != sorted(self.later, key=lambda pair: pair[0]):
-            raise TrainingError("later must name its epochs in rising order")
+            raise TrainingError("later must list its epochs in increasing order")
         for method in (self.method, *(later for _, later in self.later)):
             methods.method_of(method)
 

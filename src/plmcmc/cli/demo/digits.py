@@ -36,28 +36,26 @@ def complete_digits(output: Path, seed: int, console: Console) -> dict[Path, str
     )
     fitted = trained_flow(digits.train, seed)
     console.print(
-        f"{len(fitted.train)} epochs; held-out log-likelihood {max(fitted.held_out):.1f} nats a "
+        f"{len(fitted.train)} epochs; held-out log-likelihood {max(fitted.held_out):.1f} nats per "
         f"digit at epoch {fitted.best_epoch}."
     )
     truth = digits.test[:SHOWN]
     observed = np.ones_like(truth, dtype=bool)
     observed[:, 4:] = False
-    console.print(
-        f"Hiding the lower half of {SHOWN} digits it has not seen; drawing what it may be ...\n"
-    )
+    console.print(f"Hiding the lower half of {SHOWN} unseen digits; drawing completions ...\n")
     draws = _sampled(fitted, truth, observed, seed)
     console.print(_table(draws))
     console.print(
-        "R-hat compares chains that began apart: 1 where they agree. ESS is how many independent "
-        "draws theirs are worth, for the pixel that has fewest."
+        "R-hat compares chains that started from different points: 1 means that they agree. ESS "
+        "is the number of independent draws they are worth, for the pixel with the fewest."
     )
     picture = _picture(output / "digits.png", truth, draws)
     model = save(fitted.flow, output / "digits-flow", overwrite=True)
     drawn = draws.save(output / "digits-draws.safetensors")
     return {
-        picture: "truth, seen, five draws of each, their mean",
-        model: "the flow; plmcmc.load reads it",
-        drawn: "all draws; plmcmc.Draws.load reads them",
+        picture: "truth, observed part, five draws each, their mean",
+        model: "the flow; load it with plmcmc.load",
+        drawn: "all draws; load them with plmcmc.Draws.load",
     }
 
 
@@ -88,8 +86,8 @@ def _sampled(
 
 def _table(draws: Draws) -> Table:
     """Summarise convergence, a line per digit."""
-    table = Table(title=f"{draws.values.shape[0]} chains x {draws.values.shape[1]} draws a digit")
-    for name in ("digit", "missing", "R-hat, worst", "R-hat, median", "ESS, least", "acceptance"):
+    table = Table(title=f"{draws.values.shape[0]} chains x {draws.values.shape[1]} draws per digit")
+    for name in ("digit", "missing", "R-hat, worst", "R-hat, median", "ESS, lowest", "acceptance"):
         table.add_column(name, justify="right")
     rhat, ess = draws.rhat(), draws.ess()
     for row in range(len(rhat)):

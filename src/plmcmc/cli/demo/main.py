@@ -33,8 +33,8 @@ def demo(output: str | Path, seed: int) -> None:
     console.print(f"\n[bold]Written to {escape(str(output))}[/]\n")
     console.print(_listed(written))
     console.print(
-        f"\n{time.perf_counter() - began:.0f} s in all. Now yours: plmcmc impute TABLE.csv -o "
-        f"FILLED.csv"
+        f"\n{time.perf_counter() - began:.0f} s in all. Now try your own data: plmcmc impute "
+        "TABLE.csv -o FILLED.csv"
     )
 
 

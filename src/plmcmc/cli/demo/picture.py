@@ -46,7 +46,7 @@ def truth_picture(path: Path, names: Sequence[str], trial: Trial, seed: int) -> 
     handles = [
         Line2D([], [], color=colour, marker=".", linewidth=0.9, label=words)
         for colour, words in (
-            (INSIDE, "interval holds the hidden value"),
+            (INSIDE, "interval contains the hidden value"),
             (OUTSIDE, "it does not"),
         )
     ]

@@ -118,9 +118,9 @@ def _verdict(measure: str, losses: dict[str, Array], rows: NDArray[np.int64]) ->
     close = [m for m in order[1:] if _within_chance(losses[m] - losses[best], rows)]
     if not close:
         return f"Lowest {measure}: {best}, by more than chance."
-    words = f"Lowest {measure}: {best}. So close that it may be chance: {', '.join(close)}."
+    words = f"Lowest {measure}: {best}. Too close to it to rule out chance: {', '.join(close)}."
     rest = len(order) - 1 - len(close)
-    return f"{words} The rest are behind by more than that." if rest else words
+    return f"{words} The rest are behind by more than chance." if rest else words
 
 
 def _within_chance(differences: Array, rows: NDArray[np.int64]) -> bool:

@@ -55,7 +55,7 @@ def fill_table(output: Path, seed: int, console: Console) -> dict[Path, str]:
     trials = [*others, ours]
     console.print("", score_table(trials), _numbers_in_words(), "", sep="\n")
     console.print(*verdicts(trials), _converged(imputer), sep="\n")
-    console.print("Looking at some rows more closely, for the report ...")
+    console.print("Diagnosing some rows in detail, for the report ...")
     written = _write(output, hiding, imputer, ours, seed)
     console.print(_unchanged(hiding, output / "table-filled.csv"))
     return written
@@ -108,21 +108,20 @@ def _hidden_in_words(hiding: Hiding) -> str:
     hidden = int(hiding.missing.sum())
     return (
         f"{rows} rows and {columns} columns of scikit-learn's breast cancer table: size, texture "
-        f"and shape of cell nuclei. Of {hiding.missing.size:,} values {hidden:,} are hidden, "
-        f"picked at random. Each method sees the rest alone, and fills in what it takes the hidden "
-        f"ones to be."
+        f"and shape of cell nuclei. Of {hiding.missing.size:,} values, {hidden:,} are hidden at "
+        "random. Each method sees only the rest, and fills in its estimates of the hidden ones."
     )
 
 
 def _numbers_in_words() -> Table:
     told = {
-        "NMSE": "squared error of what was filled in, in deviations of each column: 0 is perfect, "
-        "the column's mean gets about 1",
-        "CRPS": f"error of {DRAWS} draws of each hidden value, taken together: low for draws that "
-        "are near it, and no surer than they should be",
-        f"in {LEVEL:.0%} interval": f"share of the hidden values that lie where {LEVEL:.0%} of "
-        f"their draws do: {LEVEL:.0%} is right",
-        "-": "a method without draws cannot say",
+        "NMSE": "squared error of the filled-in values, in units of each column's standard "
+        "deviation: 0 is perfect, the column's mean scores about 1",
+        "CRPS": f"error of {DRAWS} draws per hidden value, taken together: low if they are close "
+        "to it and not overconfident",
+        f"in {LEVEL:.0%} interval": f"share of hidden values inside the central "
+        f"{LEVEL:.0%} of their draws: {LEVEL:.0%} is ideal",
+        "-": "not available: the method makes no draws",
     }
     table = Table.grid(padding=(0, 2))
     for name, words in told.items():
@@ -141,11 +140,11 @@ def _write(
     model = imputer.save(output / "table-model", overwrite=True)
     report = write_report(output / "table-report.html", holes, filled, imputer)
     return {
-        holes: "the table with its holes",
-        filled: "the same, filled",
-        report: "what was missing and filled in, and how sure it is",
-        picture: "hidden values beside what was drawn for them",
-        model: "what was learned; plmcmc impute --model takes it",
+        holes: "the table with missing values",
+        filled: "the same table, filled",
+        report: "what was missing and filled in, and how certain it is",
+        picture: "hidden values next to what was drawn for them",
+        model: "the fitted model, for plmcmc impute --model",
     }
 
 
@@ -154,8 +153,10 @@ def _unchanged(hiding: Hiding, path: Path) -> str:
     read = np.loadtxt(path, delimiter=",", skiprows=1)
     seen = ~hiding.missing
     if not np.array_equal(read[seen], hiding.truth.to_numpy()[seen]):
-        raise RuntimeError(f"{path} differs from what was seen: this is a bug, please report it")
-    return f"All {int(seen.sum()):,} values that were seen are in {path.name} as they were."
+        raise RuntimeError(
+            f"{path} differs from the observed values: this is a bug, please report it"
+        )
+    return f"All {int(seen.sum()):,} observed values are unchanged in {path.name}."
 
 
 def _converged(imputer: FlowImputer) -> str:

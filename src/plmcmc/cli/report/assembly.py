@@ -120,7 +120,7 @@ def _in_short(
     numbers = [
         (f"{asked.rows:,}", "rows"),
         (str(sum(column.kind is not None for column in columns)), "columns learned from"),
-        (f"{holes:,}", f"holes filled, {holes / cells:.1%} of the cells"),
+        (f"{holes:,}", f"missing values filled, {holes / cells:.1%} of the cells"),
     ]
     if diagnosis is not None:
         numbers.append((f"{converged_share(found, diagnosis):.0%}", "of them converged"))
@@ -133,7 +133,7 @@ def _in_short(
 
 
 def _beware(words: Sequence[str]) -> Iterator[Html]:
-    yield element("h2", "What to beware of")
+    yield element("h2", "What to watch out for")
     if words:
         yield html_list(words, "warnings")
     else:
@@ -146,10 +146,12 @@ def _missing_section(asked: Asked, columns: Sequence[Column]) -> Iterator[Html]:
         yield element("p", "Nothing.")
         return
     missing = asked.missing
-    words = "Each line is a row, each stripe a column; what is missing is dark."
-    words += " Rows that miss the same columns stand together, the most frequent at the top."
+    words = "Each line is a row, each stripe a column; missing cells are dark."
+    words += (
+        " Rows with the same columns missing are grouped, the most frequent pattern at the top."
+    )
     if len(missing) > PATTERN_ROWS:
-        words += f" {PATTERN_ROWS:,} rows of {len(missing):,} are shown, picked at random."
+        words += f" {PATTERN_ROWS:,} of {len(missing):,} rows are shown, chosen at random."
     complete = int((~missing.any(1)).sum())
     whole = f"{complete:,} of {len(missing):,} rows were" if complete else "No row was"
     yield element("p", f"{whole} complete.")
@@ -174,7 +176,7 @@ def _missing_section(asked: Asked, columns: Sequence[Column]) -> Iterator[Html]:
 def _done(column: Column) -> str:
     if column.passed is not None:
         return f"passed through: {column.passed}"
-    return "filled" if column.missing else "learned from"
+    return "filled" if column.missing else "used for learning"
 
 
 def _asked_section(asked: Asked, imputer: FlowImputer | None) -> Iterator[Html]:
@@ -184,8 +186,8 @@ def _asked_section(asked: Asked, imputer: FlowImputer | None) -> Iterator[Html]:
         ("written to", str(Path(arguments.output))),
         (
             "columns",
-            f"{len(asked.plan.known.kinds)} filled or learned from, "
-            f"{len(asked.plan.passed)} passed through",
+            f"{len(asked.plan.known.kinds)} filled or used for learning, {len(asked.plan.passed)} "
+            "passed through",
         ),
         ("model", arguments.model or "fitted to these files"),
     ]
@@ -197,13 +199,13 @@ def _asked_section(asked: Asked, imputer: FlowImputer | None) -> Iterator[Html]:
             ("seed", str(imputer.seed_)),
         ]
     if arguments.na_values:
-        lines.append(("holes marked by", ", ".join(arguments.na_values)))
+        lines.append(("marks of missing values", ", ".join(arguments.na_values)))
     if arguments.exclude:
         lines.append(("excluded", ", ".join(arguments.exclude)))
     if arguments.flag:
         lines.append(("rows that converged", f"marked in column {arguments.flag}"))
     lines.append(("plmcmc", __version__))
-    yield element("h2", "What was asked")
+    yield element("h2", "Settings")
     yield table((), lines, words=(1,))
 
 
@@ -211,11 +213,11 @@ def _last_words() -> Iterator[Html]:
     yield element("h2", "How to read this")
     yield html_list(
         (
-            "All of this supposes that what is missing can be told from what is seen. If values "
-            "are missing because of what they are (high incomes that are kept secret), no look "
-            "at the table can show it.",
-            "R-hat compares chains that began at different places; near 1 they agree.",
-            "For statistics (means, regressions, standard errors) do not use one filled table: "
-            "write several with --draws, and pool what you find.",
+            "All of this assumes that values are missing at random: that whether a value is "
+            "missing depends only on what is observed. If values are missing because of what they "
+            "are (such as high incomes that are kept secret), the table cannot show it.",
+            "R-hat compares chains that started from different points; near 1 they agree.",
+            "For statistics (means, regressions, standard errors) do not use a single filled "
+            "table: write several with --draws, and pool the results.",
         )
     )

@@ -90,20 +90,24 @@ def _averaged(diagnosis: Diagnosis, kinds: Sequence[str]) -> float:
 def _of_chains(found: Found, diagnosis: Diagnosis | None) -> Iterator[str]:
     if found.stuck:
         yield (
-            f"In {found.stuck} of {found.rows} rows a chain never moved, and what it filled in is "
-            f"where it began: look there for values far from all others, and use --effort thorough."
+            f"In {found.stuck} of {found.rows} rows a chain never moved, so the values it filled "
+            "in are its starting point: check those rows for values far from all others, and use "
+            "--effort thorough."
         )
     if diagnosis is None:
         return
     share = converged_share(found, diagnosis)
     if share < CONVERGED:
         yield (
-            f"Only {share:.0%} of the missing values have converged (R-hat under {LIMIT}): what "
-            f"was filled in may hang on where the chains began. Use --effort thorough."
+            f"Only {share:.0%} of the missing values have converged (R-hat under {LIMIT}): "
+            "filled-in values may depend on where the chains started. Use --effort thorough."
         )
     slow = [n for n, c in zip(diagnosis.names, diagnosis.converged, strict=True) if c < 0.5]
     if slow:
-        yield f"Less than half has converged in {_names(slow)}: trust these columns less."
+        yield (
+            f"Less than half of the missing values have converged in {_names(slow)}: trust these "
+            "columns less."
+        )
 
 
 def _of_coverage(diagnosis: Diagnosis | None) -> Iterator[str]:
@@ -113,50 +117,53 @@ def _of_coverage(diagnosis: Diagnosis | None) -> Iterator[str]:
     if covered < LEVEL - SLACK:
         yield (
             f"Of values hidden on purpose, only {covered:.0%} lay in their {LEVEL:.0%} interval: "
-            f"intervals are too narrow, and what was filled in is less sure than it looks."
+            "the intervals are too narrow, and filled-in values are less certain than they look."
         )
 
 
 def _of_rows(known: Sequence[Column], rows: int, nothing_seen: int) -> Iterator[str]:
     if len(known) > rows:
         yield (
-            f"There are more columns ({len(known)}) than rows ({rows}): what was filled in says "
-            f"little more than each column's own values."
+            f"There are more columns ({len(known)}) than rows ({rows}): filled-in values reflect "
+            "little more than each column's own distribution."
         )
     elif rows < FEW_ROWS:
-        yield f"There are only {rows} rows to learn from: take what was filled in with care."
+        yield f"There are only {rows} rows to learn from: treat filled-in values with caution."
     if nothing_seen:
         words = "1 row has" if nothing_seen == 1 else f"{nothing_seen} rows have"
-        yield f"{words} nothing in the columns to fill: it was filled from the columns alone."
+        yield (
+            f"{words} no observed value in the columns to fill: filled from the overall "
+            "distribution only."
+        )
 
 
 def _of_columns(known: Sequence[Column], rows: int) -> Iterator[str]:
     empty = [column for column in known if column.missing >= NEARLY_ALL * rows]
     for column in empty[:NAMED]:
         yield (
-            f"{column.name} is missing in {column.missing / rows:.0%} of the rows; what was filled "
-            f"in rests on {_count(rows - column.missing)}."
+            f"{column.name} is missing in {column.missing / rows:.0%} of the rows; its filled-in "
+            f"values are based on {_count(rows - column.missing)}."
         )
     if len(empty) > NAMED:
-        yield f"{len(empty) - NAMED} more columns are nearly all missing."
+        yield f"{len(empty) - NAMED} more columns are almost entirely missing."
     few = [
         column.name
         for column in known
         if column.missing and rows - column.missing < FEW_VALUES and column not in empty
     ]
     if few:
-        yield f"Fewer than {FEW_VALUES} values are known of {_names(few)}."
+        yield f"Fewer than {FEW_VALUES} values were observed in {_names(few)}."
     constant = [column.name for column in known if column.missing and column.values == 1]
     if constant:
-        yield f"Only one value was ever seen in {_names(constant)}, and it was filled in."
+        yield f"Only one distinct value was observed in {_names(constant)}, and it was filled in."
 
 
 def _of_passed(columns: Sequence[Column]) -> Iterator[str]:
     for column in columns:
         if column.passed is not None and column.missing:
             yield (
-                f"{column.name} passed through ({column.passed}), and "
-                f"{_count(column.missing, 'hole')} stayed in it."
+                f"{column.name} passed through ({column.passed}), and still has "
+                f"{_count(column.missing, 'missing value')}."
             )
 
 

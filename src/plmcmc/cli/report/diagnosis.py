@@ -21,9 +21,9 @@ def imputed_section(diagnosis: Diagnosis) -> Iterator[Html]:
     yield element("h2", "What was filled in")
     yield element(
         "p",
-        f"What each hole might be is drawn many times. Shown are these draws, for at most {ROWS} "
-        "rows, beside all values that were seen. They need not look alike: rows with holes may "
-        "differ from those without.",
+        f"Each missing value is drawn many times. These draws are shown here, for at most {ROWS} "
+        "rows, next to all observed values. The two need not look alike: rows with missing values "
+        "may differ from complete ones.",
     )
     yield picture(
         png(most_holes(diagnosis).densities()),
@@ -36,19 +36,21 @@ def imputed_section(diagnosis: Diagnosis) -> Iterator[Html]:
     if numbers:
         yield element(
             "p",
-            f"How wide is the {LEVEL:.0%} interval of a hole, at the median? Beside it stands the "
-            f"range that holds {LEVEL:.0%} of the column's own values: an interval of 100% of it "
-            "means that the other columns tell nothing.",
+            f"Median width of the {LEVEL:.0%} interval of a missing value, compared with the "
+            f"range that contains {LEVEL:.0%} of the column's observed values: 100% means that "
+            "the other columns carry no information about it.",
         )
         yield table(
-            ("column", "observed range", "median width", "", "of the range"),
+            ("column", "observed range", "median width", "", "share of range"),
             [width_row(diagnosis, place) for place in numbers],
             numbers=(2, 4),
         )
     if others:
-        yield element("p", "How often do draws of a hole agree on one level, at the median?")
+        yield element(
+            "p", "Share of draws that agree on the most frequent value (median over missing cells)."
+        )
         yield table(
-            ("column", "most frequent", "", "draws agree"),
+            ("column", "most frequent observed", "", "draws agree"),
             [level_row(diagnosis, place) for place in others],
             numbers=(3,),
         )
@@ -85,16 +87,16 @@ def hidden_section(diagnosis: Diagnosis) -> Iterator[Html]:
     """Say how values hidden on purpose were found."""
     yield element("h2", "Values hidden on purpose")
     covered, right = interval_coverage(diagnosis), right_levels(diagnosis)
-    words = "A tenth of the values that are known was hidden, then imputed as if missing."
+    words = "A tenth of the known values was hidden, then imputed as if missing."
     if np.isfinite(covered):
         words += (
-            f" Of values hidden on purpose, {covered:.0%} lay in their {LEVEL:.0%} interval: it "
-            f"should be about {LEVEL:.0%}."
+            f" Of values hidden on purpose, {covered:.0%} lay in their {LEVEL:.0%} interval, "
+            f"which should be about {LEVEL:.0%}."
         )
     if np.isfinite(right):
-        words += f" Of words and flags, {right:.0%} were guessed right."
+        words += f" Of hidden categories and flags, {right:.0%} were guessed correctly."
     if not np.isfinite(covered) and not np.isfinite(right):
-        words += " There were too few to tell anything."
+        words += " There were too few for a result."
     yield element("p", words)
 
 
@@ -104,15 +106,19 @@ def chains_section(found: Found, diagnosis: Diagnosis) -> Iterator[Html]:
     share = converged_share(found, diagnosis)
     words = f"{share:.0%} of the missing values have converged (R-hat under {LIMIT})"
     if found.settled is not None:
-        words += f"; in {found.settled:,} of {found.rows:,} rows with holes all of them have"
+        words += (
+            f"; in {found.settled:,} of {found.rows:,} rows with missing values, all of them have"
+        )
     verdict = (
-        "Chains that began apart have met: what was filled in does not hang on where they began."
+        "Chains that started from different points agree: what was filled in does not depend on "
+        "the starting points."
         if share >= 0.9
-        else "Chains that began apart have not all met: --effort thorough lets them run longer."
+        else "Not all chains that started from different points agree: --effort thorough runs them "
+        "longer."
     )
-    yield element("p", f"{words}. {verdict} {diagnosis.rows} rows were looked at closely:")
+    yield element("p", f"{words}. {verdict} {diagnosis.rows} rows were examined in detail:")
     yield table(
-        ("column", "R-hat, median", "converged", "effective draws", "hidden values found"),
+        ("column", "R-hat, median", "converged", "effective draws", "hidden values recovered"),
         [
             (name, f"{rhat:.2f}", f"{converged:.0%}", f"{ess:.0f}", _found(coverage, kind))
             for name, rhat, converged, ess, coverage, kind, drawn in zip(
@@ -131,7 +137,8 @@ def chains_section(found: Found, diagnosis: Diagnosis) -> Iterator[Html]:
     )
     yield picture(
         png(most_holes(diagnosis).traces()),
-        "The chains of one hole of each column: they should cross all the time." + _only(diagnosis),
+        "The chains of one missing value per column: they should overlap all the time."
+        + _only(diagnosis),
     )
 
 
@@ -143,4 +150,6 @@ def _found(coverage: float, kind: str) -> str:
 
 def _only(diagnosis: Diagnosis) -> str:
     count = sum(drawn.shape[1] > 0 for drawn in diagnosis.imputed)
-    return f" The {SHOWN} columns with the most holes of {count} are shown." * (count > SHOWN)
+    return f" The {SHOWN} of {count} columns with the most missing values are shown." * (
+        count > SHOWN
+    )

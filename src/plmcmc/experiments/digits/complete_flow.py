@@ -15,15 +15,15 @@ from plmcmc.training import MonteCarloEM, paper_mnist
 
 # How the paper is read where it tells of the flow, for all that ask it.
 LEVELS = (
-    "'K = 5, L = 4' are Glow's words (D.3, E.1), and NICE has no levels: 4 couplings of 5 hidden "
-    "layers each."
+    "'K = 5, L = 4' (D.3, E.1) uses Glow's terms, but NICE has no levels: read as 4 couplings "
+    "with 5 hidden layers each."
 )
 FLOW_READINGS = (
     LEVELS,
-    "At full scale the flow is trained with networks in bfloat16, steps compiled and weights in "
-    "float32; chains ask it in float32. D.3 names no precision.",
-    "Pixels that never vary in the training set cannot be divided by their deviation (D.3): they "
-    "are only centred, by a scale of 1.",
+    "At full scale the flow is trained with networks in bfloat16, compiled steps and weights in "
+    "float32; chains evaluate it in float32. D.3 names no precision.",
+    "Pixels that are constant in the training set cannot be divided by their standard deviation "
+    "(D.3): they are only centred, with a scale of 1.",
 )
 
 

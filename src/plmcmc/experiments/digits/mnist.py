@@ -88,20 +88,21 @@ class Mnist(Experiment):
     cells: Sequence[str] = more(CELLS)
 
     readings: ClassVar[Sequence[str]] = (
-        "The 'reduced variance' of the samples that chains start at (5.3) is not printed: "
-        "temperature .5, which is sigma_r. Observed pixels are not put in: chains find them, as in "
-        "training.",
+        "The 'reduced variance' of the samples from which chains start (5.3) is not given: "
+        "temperature .5, which equals sigma_r. Observed pixels are not inserted at the start: "
+        "chains find them, as in training.",
         "sigma_a is in whitened units (D.3), as in training.",
-        "Which digits, and how many, is not said (5.3, D.3): the first of the test set, 100 at "
-        "full scale; ten are shown.",
+        "The paper does not say which digits, or how many (5.3, D.3): the first ones of the test "
+        "set, 100 at full scale, of which ten are shown.",
         *masks_of("S.O.", "P.M."),
         "Completions are clamped to the range of each pixel in the training set, as in E.1.",
-        "RMSE is the mean over digits of each digit's own over its missing pixels (E.1), pixels in "
-        "[0, 1]; that of a completion is the mean over chains. The paper has none for this task.",
-        "The paper calls it an approximation to choose between two proposals and to correct for "
-        "the chosen one (D.3); it is exact.",
-        f"R-hat of {PL_MCMC} is over its states after every 200 proposals, from the first on: the "
-        f"paper names no warm-up. That of {OURS} is over all its draws.",
+        "RMSE is computed over the missing pixels of each digit and averaged over digits (E.1), "
+        "with pixels in [0, 1]; for a single completion it is also averaged over chains. The "
+        "paper gives none for this task.",
+        "The paper describes choosing between two proposals, and correcting only for the chosen "
+        "one, as an approximation (D.3); it is exact.",
+        f"R-hat of {PL_MCMC} is computed from its states after every 200 proposals, from the "
+        f"start: the paper mentions no warm-up. R-hat of {OURS} is computed from all its draws.",
         *FLOW_READINGS,
     )
 
@@ -193,7 +194,7 @@ class Mnist(Experiment):
             write_strips(
                 path, list(zip(own.numbers["progress"], own.arrays["progress"], strict=True))
             )
-            text += f"How one chain goes on:\n\n![progression]({path.name})\n\n"
+            text += f"Progress of one chain:\n\n![progression]({path.name})\n\n"
         return text
 
 

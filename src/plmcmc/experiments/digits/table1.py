@@ -105,26 +105,36 @@ class Table1(Experiment):
     readings: ClassVar[Sequence[str]] = (
         *masks_of("S.O.", "P.M."),
         LEVELS,
-        "E.1 writes sigma_p for the resampling deviation: sigma_r is 1.814, and .5 from the E-step "
-        "after epoch 500 on.",
-        "Pixels that are the same in all digits are whitened by a scale of 1.",
-        "Completions of tests are clamped to what is seen of each pixel, as those of training are "
-        "(E.1).",
-        "Where chains of E-steps and of tests start is not said: at samples of the flow.",
-        "Pixels are in [0, 1]; RMSE is the mean over digits of each digit's own (E.1's formula).",
-        "FID is by the features of a LeNet trained here on complete digits, completed test digits "
-        "against the complete ones. The paper's is by another net: its numbers are no measure for "
-        "ours, those of our rows are for each other.",
-        "On a GPU networks compute in bfloat16 (NICE comes back exactly from it), weights learn in "
-        "float32.",
+        "E.1 writes sigma_p for the standard deviation of resampling: read as sigma_r, which is "
+        "1.814, and .5 from the E-step after epoch 500 on.",
+        "Pixels that are constant over all digits are whitened with a scale of 1.",
+        "Completions of test digits are clamped to the observed range of each pixel, like those "
+        "of training digits (E.1).",
+        "The paper does not say where chains of E-steps and of tests start: here at samples of "
+        "the flow at temperature 1, although 5.3 starts chains of the same flow at a reduced one.",
+        "E.1 gives 2,000 proposals for tests only: E-steps have as many. There are 19 E-steps, "
+        "after epochs 50 to 950; none follows the last epoch.",
+        "Pixels are in [0, 1], without dequantising noise, which is not mentioned; RMSE is the "
+        "mean over digits of each digit's RMSE (formula of E.1).",
+        "Means are those of the observed pixels of the training digits. I.M. hides every pixel "
+        "with the same probability, not an exact number of them.",
+        "The paper's errors of single draws are over its 10 chains, too: here chains are averaged "
+        "first, and errors are over trainings or test masks.",
+        "FID compares completed with complete test digits, using features of a LeNet trained here "
+        "on complete digits. The implementation that the paper cites compares with training digits "
+        "by another network: its FIDs cannot be compared with ours, but ours can be compared with "
+        "each other.",
+        "On a GPU networks compute in bfloat16 (the inverse of NICE remains exact), and weights "
+        "are updated in float32.",
         "MisGAN's networks, learning rates and moments are not printed, but E.1 names the public "
-        "implementation and its defaults: ours have their sizes and rates. Its code leaves the "
-        "loss that beta weighs without slopes for the generator of images; ours has them, as in "
+        "implementation and its defaults: ours have their sizes and rates. In its code the loss "
+        "that beta weighs has no gradient for the generator of images; ours has one, as in "
         "MisGAN's own paper.",
-        "MisGAN is trained for fewer epochs than its paper's 500: how many stands in the table.",
+        "6.1 calls MisGAN's imputation deterministic; its imputer takes noise, and so does ours.",
+        "MisGAN is trained for fewer epochs than the paper's 500: the number is in the table.",
         "`plmcmc` is the paper's flow trained on smoothed digits with Hamiltonian chains "
-        "(`data-hmc`) that go on from round to round, and asked by such chains; the share of "
-        "pixels at R-hat 1.1 or less is in the numbers.",
+        "(`data-hmc`) that continue from round to round, and sampled with such chains; the share "
+        "of pixels at R-hat 1.1 or less is among the numbers.",
     )
 
     def parts(self) -> list[str]:
@@ -195,10 +205,10 @@ class Table1(Experiment):
             (row_label(method), self._told(found, there, method, "seconds in all", ".0f"))
             for method in self.methods
         ]
-        text += "## Seconds of a training and its tests\n\n" + table("", there, rows)
+        text += "## Seconds for a training and its tests\n\n" + table("", there, rows)
         rows = [(row_label(name), self._told(found, there, *own)) for name, own in TOLD.items()]
         if any(any(cells) for _, cells in rows):
-            text += "\n## What else is known\n\n" + table("", there, rows)
+            text += "\n## Other numbers\n\n" + table("", there, rows)
         return text + _judges(found)
 
     def _rows(
@@ -229,7 +239,7 @@ class Table1(Experiment):
         alone = f"over {self.tests} test masks of one training" if self.tests > 1 else "one mask"
         if max(counts, default=0) < 2:
             return alone
-        return f"over trainings; {alone} where there is only one"
+        return f"over trainings; {alone} where there is only one training"
 
     def _told(
         self, found: Mapping[str, Found], cells: Sequence[str], method: str, name: str, form: str
@@ -248,7 +258,7 @@ def _judges(found: Mapping[str, Found]) -> str:
     named = "; ".join(f"{name}: {accuracy:.4f}" for name, accuracy in judges.items())
     text = f"\nAccuracy of the classifier on test digits, by a hash of its weights: {named}.\n"
     if len(judges) > 1:
-        text += "**FIDs are by several classifiers: they are not comparable with each other.**\n"
+        text += "**FIDs use different classifiers: they cannot be compared with each other.**\n"
     return text
 
 

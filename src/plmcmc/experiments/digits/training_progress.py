@@ -43,20 +43,22 @@ class TrainingProgress(Experiment):
     cells: Sequence[str] = more(CELLS)
 
     readings: ClassVar[Sequence[str]] = (
-        "The figure's 'initial completions' (E.1) are those of the first E-step, after 50 epochs "
-        "on normal noise: its caption says 'by PL-MCMC'. 'Epoch 950' is the last of 19 E-steps.",
-        "E.1 writes sigma_p for the resampling deviation: sigma_r, 1.814 'within the first 500 "
-        "epochs', then .5. The E-step at the end of epoch 500 already draws with .5.",
-        "Chains of an E-step start at samples of the flow, observed pixels not put in, and make "
-        "2,000 proposals: E.1 says neither of training.",
+        "The figure's 'initial completions' (E.1) are read as those of the first E-step, after 50 "
+        "epochs on normal noise, as its caption says 'by PL-MCMC'. 'Epoch 950' is the last of 19 "
+        "E-steps.",
+        "E.1 writes sigma_p for the standard deviation of resampling: read as sigma_r, 1.814 "
+        "'within the first 500 epochs', then .5. The E-step at the end of epoch 500 already uses "
+        ".5.",
+        "Chains of an E-step start at samples of the flow, without inserting observed pixels, and "
+        "make 2,000 proposals: E.1 states neither for training.",
         LEVELS,
         *masks_of("P.M."),
-        "Pixels that never vary where they are seen cannot be divided by their deviation (E.1): "
-        "they are only centred, by a scale of 1.",
-        "At full scale networks compute in bfloat16 (NICE comes back exactly from it), in E-steps, "
-        "too, steps are compiled, and weights learn in float32. E.1 names no precision.",
-        "What was early is found by a training that stops after the first E-step, from the same "
-        "seed: it is the longer one's beginning.",
+        "Pixels that are constant where they are observed cannot be divided by their standard "
+        "deviation (E.1): they are only centred, with a scale of 1.",
+        "At full scale networks compute in bfloat16 (the inverse of NICE remains exact), also in "
+        "E-steps; steps are compiled, and weights are updated in float32. E.1 names no precision.",
+        "Early completions come from a training that stops after the first E-step, with the same "
+        "seed: it is identical to the beginning of the longer one.",
     )
 
     def parts(self) -> list[str]:
@@ -80,11 +82,11 @@ class TrainingProgress(Experiment):
     def report(self, found: Mapping[str, Found], place: Place) -> str:
         """Return errors and acceptance; write the imputed digits and the acceptance's course."""
         text = "RMSE of imputed training pixels, pixels in [0, 1].\n\n"
-        columns = [self._when(FIRST), self._when(LAST), "mean of what is seen", "seconds in all"]
+        columns = [self._when(FIRST), self._when(LAST), "mean of observed pixels", "seconds in all"]
         text += table("", columns, ((cell, self._errors(found, cell)) for cell in self.cells))
         there = [cell for cell in self.cells if f"{cell}, {LAST}" in found]
         if there:
-            text += "\nShare of proposals accepted, by E-step.\n\n" + self._accepted(found, there)
+            text += "\nAcceptance rate of proposals, by E-step.\n\n" + self._accepted(found, there)
             text += f"\n![acceptance and loss]({self._curves(found, there, place.output).name})\n"
         for cell in self.cells:
             ends = {when: found.get(f"{cell}, {when}") for when in (FIRST, LAST)}
@@ -139,9 +141,9 @@ class TrainingProgress(Experiment):
             accepted.plot(epochs, rates, marker="o", markersize=3, label=cell, color=colour)
             losses = own.arrays["losses"]
             loss.plot(np.arange(1, len(losses) + 1), losses, lw=1, color=colour)
-        accepted.set(xlabel="epoch", ylabel="share of proposals accepted")
+        accepted.set(xlabel="epoch", ylabel="acceptance rate of proposals")
         accepted.set_ylim(bottom=0, top=1.1 * max(accepted.get_ylim()))
-        loss.set(xlabel="epoch", ylabel="loss, nats a digit")
+        loss.set(xlabel="epoch", ylabel="loss, nats per digit")
         for panel in (accepted, loss):
             panel.xaxis.get_major_locator().set_params(integer=True)
         figure.legend(loc="outside lower center", ncols=len(cells), fontsize=8)

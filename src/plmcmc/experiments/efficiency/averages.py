@@ -70,7 +70,7 @@ def follow(
     with (
         torch.no_grad(),
         while_sampling(),
-        progress_bar(f"Following {chains} chains", passes, show=progress) as report,
+        progress_bar(f"Running {chains} chains", passes, show=progress) as report,
     ):
         y = start(batch.flow, batch.data, streams("start"))
         kernel, state, spent = method.begin(batch, y, warmup, streams("warmup"))

@@ -27,12 +27,12 @@ SHORT = NAMES | {"plmcmc": OURS_IN_SHORT}
 # What the paper says of its figures; it prints no numbers.
 PAPER = {
     "sigma_a": "The paper (6.3): PL-MCMC beats Gibbs even with a flat auxiliary density, also per "
-    "flow transformation; tighter ones are faster up to about 10^-1.5, and detrimental beyond; "
-    "10^-3 and 10^-6 closely overlap.",
+    "flow transformation; tighter densities are faster up to about 10^-1.5, and detrimental "
+    "beyond; 10^-3 and 10^-6 nearly coincide.",
     "sigma_p": "The paper (6.3): larger perturbations converge faster at first, but may have "
     "trouble in concentrated regions.",
-    "sigma_p alone": "The paper (E.3): perturbations alone at several scales, and beside them "
-    "its own setting, sigma_p .01 and sigma_r 1.",
+    "sigma_p alone": "The paper (E.3): perturbations alone at several scales, next to its own "
+    "setting, sigma_p .01 and sigma_r 1.",
     "sigma_r": "The paper (E.3): fresh draws at several scales.",
 }
 
@@ -61,8 +61,8 @@ def in_short(name: str) -> str:
 def about(counts: Iterable[int]) -> str:
     """Return what the table is of, when lines have so many replications."""
     return (
-        f"Where curves end: {over_replications(counts)}. Lines of a sigma are {PL_MCMC}; "
-        f"proposals, passes and seconds are means.\n\n"
+        f"Values at the end of the curves: {over_replications(counts)}. Lines named after a sigma "
+        f"are {PL_MCMC}; proposals, passes and seconds are means.\n\n"
     )
 
 

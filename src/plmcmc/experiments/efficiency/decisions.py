@@ -31,7 +31,7 @@ PIECES = 80
 WINDOWS = {"first tenth": (0.0, 0.1), "last tenth": (0.9, 1.0), "all": (0.0, 1.0)}
 PAPER = (
     "The paper (E.4): with sigma_a 10^-3 the two are likely to agree, yet there is a substantial "
-    "probability that the auxiliary density alters a decision. It prints no numbers."
+    "probability that the auxiliary density alters a decision. It gives no numbers."
 )
 
 
@@ -58,12 +58,13 @@ class Decisions(Experiment):
     replications: int = more(10)
 
     readings: ClassVar[Sequence[str]] = (
-        "How many chains and proposals the figure has is not said: 100 chains, ten times, as in "
-        "6.3, and 2,000 proposals, as in D.3.",
-        "A decision is overturned with the probability that the other density decides otherwise "
-        "given the same uniform number: P(u >= other | u < own) where a proposal was accepted.",
-        "Chains start at samples of the flow, as in E.3, and must find the observed pixels first: "
-        "early and late proposals are told apart.",
+        "The paper does not say how many chains and proposals its figure uses: 100 chains, ten "
+        "times, as in 6.3, and 2,000 proposals, as in D.3.",
+        "A decision is overturned with the probability that the other density would decide "
+        "differently with the same uniform random number: P(u >= other | u < own) where a "
+        "proposal was accepted.",
+        "Chains start at samples of the flow, as in E.3, and must first find the observed pixels: "
+        "early and late proposals are reported separately.",
         *FLOW_READINGS,
     )
 
@@ -103,7 +104,7 @@ class Decisions(Experiment):
         text += f"{over_replications([len(runs)])}.\n\n"
         text += table("", [*WINDOWS], _rows(runs))
         accepted = with_error([run.numbers["acceptance"] for run in runs])
-        text += f"\nOf all proposals {accepted} were accepted.\n\n"
+        text += f"\nAcceptance rate over all proposals: {accepted}.\n\n"
         text += f"{envelopes([len(runs)])}\n\n"
         return text + f"![Decisions overturned, by proposal]({path.name})\n"
 

@@ -84,15 +84,15 @@ def envelopes(counts: Iterable[int]) -> str:
 
     Example:
         >>> envelopes([10, 10])
-        'Lines are means over 10 replications, envelopes one standard deviation of them.'
+        'Lines are means over 10 replications, envelopes show one standard deviation.'
         >>> envelopes([1])
-        'Lines are of one replication: there is no envelope.'
+        'Lines show a single replication: there is no envelope.'
     """
     least, most = min(own := list(counts)), max(own)
     if most == 1:
-        return "Lines are of one replication: there is no envelope."
+        return "Lines show a single replication: there is no envelope."
     number = most if least == most else f"{least} to {most}"
-    words = f"Lines are means over {number} replications, envelopes one standard deviation of them"
+    words = f"Lines are means over {number} replications, envelopes show one standard deviation"
     return words + ("." if least > 1 else "; none where there is one.")
 
 
@@ -178,7 +178,9 @@ def _lines(panel: Any, kind: str, converged: Found | None) -> None:
         return
     off = converged.numbers["RMSE"] if kind == "RMSE" else 0.0
     height = math.hypot(off, converged.numbers["noise"])
-    panel.axhline(height, color="gray", linestyle="--", linewidth=1, label="as many exact draws")
+    panel.axhline(
+        height, color="gray", linestyle="--", linewidth=1, label="with this many exact draws"
+    )
 
 
 def draw_means(path: Path, runs: Runs, converged: Found) -> None:
@@ -189,7 +191,7 @@ def draw_means(path: Path, runs: Runs, converged: Found) -> None:
     arrays = converged.arrays
     seen = np.where(arrays["observed"], arrays["digit"], np.nan)
     pictures = {"digit": arrays["digit"], "seen": seen, "converged mean": arrays["mean"]}
-    pictures["its deviation"] = arrays["deviation"]
+    pictures["its standard deviation"] = arrays["deviation"]
     pictures |= {in_short(name): own[0].arrays["mean"] for name, own in runs.items()}
     wide = -(-len(pictures) // 2)
     figure = Figure(figsize=(1.7 * wide, 4.2), layout="constrained")

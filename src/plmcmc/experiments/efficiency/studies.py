@@ -73,24 +73,25 @@ class Efficiency(Experiment):
     replications: int = more(10)
 
     readings: ClassVar[Sequence[str]] = (
-        "How many proposals were made is only in figures, which the text does not have: 2,000, as "
-        "for imputation in D.3.",
-        "Which values sigma_p and sigma_r took is only in figures, too: sigma_p .001, .01, .1 and "
-        "1; sigma_r .1, .5 (D.3's), 1 and 1.814 (E.1's).",
-        "Which digit, and how large the checkerboard's squares are, is not said: the first test "
-        "digit, 4 x 4 pixels, 384 of 784 hidden.",
-        "RMSE is over the hidden pixels, of the mean of 100 chains' completions at that proposal, "
-        "not of running averages; pixels are in [0, 1], and nothing is clamped.",
-        "The acceptance rate is that of the proposals since the point before, over all chains.",
+        "The number of proposals is shown only in figures, which are missing from the text: "
+        "2,000, as for imputation in D.3.",
+        "The values of sigma_p and sigma_r are also shown only in figures: here sigma_p is .001, "
+        ".01, .1 and 1; sigma_r is .1, .5 (from D.3), 1 and 1.814 (from E.1).",
+        "The paper does not say which digit is used, or how large the squares of the checkerboard "
+        "are: here the first test digit, with squares of 4 x 4 pixels, 384 of 784 hidden.",
+        "RMSE is computed over the hidden pixels, from the mean of 100 chains' completions at "
+        "that proposal, not from running averages; pixels are in [0, 1], and nothing is clamped.",
+        "The acceptance rate is that of the proposals since the previous point, over all chains.",
         "sigma_a is in whitened units, as in training; 10^-6 runs in float64.",
-        "One Gibbs proposal redraws one hidden pixel, picked at random, from its normal of the "
-        "training set.",
-        "Gibbs' proposal for pixels that never vary has no deviation to take (E.3): it takes 1, "
-        "as they are whitened by, which is the whole range of a pixel.",
-        "PL-MCMC starts at a sample of the flow, observed pixels not put in; Gibbs and plmcmc's "
-        "default sampler at the hidden pixels of the same sample.",
-        "A gradient counts as two flow passes more, a forward-mode product as one: so the warm-up "
-        "of plmcmc's default sampler is counted, and its curve begins where it ends.",
+        "One Gibbs proposal redraws one randomly chosen hidden pixel from a normal distribution "
+        "fitted to the training set.",
+        "For constant pixels, the Gibbs proposal has no standard deviation to use (E.3): it uses "
+        "1, as in whitening, which is the full range of a pixel.",
+        "PL-MCMC starts at a sample of the flow, without inserting observed pixels; Gibbs and "
+        "plmcmc's default sampler start at the hidden pixels of the same sample.",
+        "A gradient counts as two additional flow passes, a forward-mode product as one: the "
+        "warm-up of plmcmc's default sampler is therefore counted, and its curve begins where the "
+        "warm-up ends.",
         *FLOW_READINGS,
     )
 
@@ -202,7 +203,7 @@ class Efficiency(Experiment):
             text += converged_caption(converged, taken, self.chains) + "\n"
             path = place.output / "means.png"
             draw_means(path, runs, converged)
-            text += f"![The digit, and what chains say of it]({path.name})\n\n"
+            text += f"![The digit and the chains' means]({path.name})\n\n"
         return text
 
     def _runs(self, found: Mapping[str, Found], name: str) -> list[Found]:

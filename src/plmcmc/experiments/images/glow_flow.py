@@ -54,8 +54,8 @@ def trained_before(name: str, place: Place) -> Preprocessed:
             place.note(path, f"flows/{name}")
             return flow.to(place.device).eval()
     raise DataError(
-        f"expected a flow of images in {' or '.join(map(str, places))}; there is none. "
-        f"Train one first:\n{command(name, place)}"
+        f"expected a flow of images in {' or '.join(map(str, places))}; found none. Train one "
+        f"first:\n{command(name, place)}"
     )
 
 
@@ -63,14 +63,14 @@ def _check(flow: Any, name: str, path: Path, place: Place) -> None:
     """Refuse a flow that is no Glow of integers, or of pictures of another size."""
     whole = isinstance(flow, Preprocessed) and isinstance(flow.flow, Glow)
     if not whole or not isinstance(flow.chain[0], Dequantise):
-        raise DataError(f"{path}: expected a Glow of integers, as plmcmc fit-flow writes")
+        raise DataError(f"{path}: expected a Glow of integers, as written by plmcmc fit-flow")
     glow: Any = flow.flow
     channels, *sides = glow.shape
     if (*sides, channels) != SHAPES[name]:
         raise DataError(
             f"{path}: expected a flow of pictures of {in_words(SHAPES[name])}; got one of "
-            f"{in_words((*sides, channels))}. Move it away, and train one of such pictures:\n"
-            f"{command(name, place)}"
+            f"{in_words((*sides, channels))}. Move it away, and train one on pictures of that "
+            f"size:\n{command(name, place)}"
         )
 
 
@@ -82,8 +82,8 @@ def check_pictures(pictures: Pixels, name: str) -> None:
     """
     if pictures.shape[1:] != SHAPES[name]:
         raise DataError(
-            f"expected pictures of {in_words(SHAPES[name])}, as the flow `{name}` is of; got "
-            f"{in_words(pictures.shape[1:])}: bring the files to that size"
+            f"expected pictures of {in_words(SHAPES[name])}, like those of the flow `{name}`; got "
+            f"{in_words(pictures.shape[1:])}: resize the files"
         )
 
 
@@ -103,13 +103,13 @@ def command(name: str, place: Place) -> str:
     data = Path("DATA" if place.data is None else place.data) / source
     # Faces come as an archive, too.
     data = next(iter(sorted(data.glob("*.zip"))), data)
-    words = "" if place.data else "\n(DATA is the directory of data, which --data names.)"
+    words = "" if place.data else "\n(DATA stands for the directory given by --data.)"
     if place.data and not data.exists():
-        words += f"\n({data} is not there, either.)"
+        words += f"\n({data} does not exist either.)"
     if place.device.startswith("cuda"):
         options += " --precision bfloat16"
     else:
-        words += "\n(Five minutes on an H200; without a GPU this takes very long.)"
+        words += "\n(Takes five minutes on an H200, and very long without a GPU.)"
     options += "" if place.device == "cpu" else f" --device {place.device}"
     output = quote(str(place.shared / name))
     return f"plmcmc fit-flow {quote(str(data))} {options} -o {output}{words}"

@@ -4,39 +4,39 @@ from __future__ import annotations
 
 from plmcmc.experiments.images.glow_flow import EPOCHS, PATCHES, SCALES, SIDE, STEPS, WIDTH
 
-THEIRS = "The paper's flows are others' (K = 32, L = 3, 512 channels; D.1, D.2)"
-TRAINED = f"{THEIRS}; this one was trained here by `plmcmc fit-flow`, and is smaller "
+THEIRS = "The paper uses pretrained flows by others (K = 32, L = 3, 512 channels; D.1, D.2)"
+TRAINED = f"{THEIRS}; this one was trained with `plmcmc fit-flow`, and is smaller "
 TRAINED += "(docs/results/images.md)."
 TINY = (
-    f"{THEIRS}. At scale smoke a tiny one is asked (K = {STEPS}, L = {SCALES}, {WIDTH} channels), "
-    f"trained here for {EPOCHS} epochs on {PATCHES} patches of {SIDE} x {SIDE} pixels of "
-    f"scikit-learn's two photographs; other patches of them are completed. That shows that all "
-    f"runs, and nothing of the paper's images."
+    f"{THEIRS}. Scale smoke uses a tiny flow (K = {STEPS}, L = {SCALES}, {WIDTH} channels), "
+    f"trained for {EPOCHS} epochs on {PATCHES} patches of {SIDE} x {SIDE} pixels from "
+    "scikit-learn's two photographs, and completes other patches of them. This shows only that "
+    "everything runs, and nothing about the paper's images."
 )
-SCALE = "sigma_a is of pixels in [0, 1]: the scale is not said (D.1, D.2)."
+SCALE = "sigma_a refers to pixels in [0, 1]: the paper does not give the scale (D.1, D.2)."
 OWN = {
     "cifar": (
-        "The missing 'central quarter (an 8 x 8 pixel square)' (D.1) is a sixteenth; a quarter is "
-        "16 x 16: both, at full scale.",
-        "Chains begin with missing pixels copied, all channels together, from seen ones of the "
-        "same image (5.1); so they begin at y_O = x_O.",
-        "'Sampled starts' is Algorithm 1 from where CelebA's chains begin: at samples at "
-        "temperature .5, the observed values not put in.",
+        "The missing 'central quarter (an 8 x 8 pixel square)' (D.1) is a sixteenth of the image; "
+        "a quarter is 16 x 16 pixels: full scale runs both.",
+        "Chains start with missing pixels copied from observed ones of the same image, all "
+        "channels together (5.1); so they start at y_O = x_O.",
+        "'Sampled starts' is Algorithm 1 with the starting points of the CelebA chains: samples "
+        "at temperature .5, without inserting the observed values.",
     ),
     "celeba": (
-        "The 'reduced variance' of the samples that chains begin at (5.2) is not printed: "
-        "temperature .5, as in the figure of samples (D.2). Chains begin at the sample itself, "
-        "whose seen half is not the image's, as in training.",
-        "'Equal starts' is Algorithm 1 from where the default sampler's chains begin: at samples "
-        "at temperature 1, the observed values put in.",
-        "Real faces are not shown: pictures are of images that the flow drew at temperature .7, "
-        "numbers of real ones.",
+        "The 'reduced variance' of the samples from which chains start (5.2) is not given: "
+        "temperature .5, as in the figure of samples (D.2). Chains start at the sample itself, "
+        "whose observed half is not that of the image, as in training.",
+        "'Equal starts' is Algorithm 1 with the starting points of the default sampler: samples "
+        "at temperature 1, with the observed values inserted.",
+        "Real faces are not shown: pictures show images drawn from the flow at temperature .7, "
+        "numbers are for real ones.",
     ),
 }
 WHICH = {
-    "cifar": "Which images, and how many, is not said (D.1): the first test images.",
-    "celeba": "The paper's faces are 'at random from the full dataset' (D.2), which its flow may "
-    "have been trained on: these are faces that ours was not trained on.",
+    "cifar": "The paper does not say which images, or how many (D.1): the first test images.",
+    "celeba": "The paper's faces are 'at random from the full dataset' (D.2), on which its flow "
+    "may have been trained: ours are faces on which our flow was not trained.",
 }
 
 

@@ -29,7 +29,7 @@ NAMES = {
     "equal starts": f"{PL_MCMC}, equal starts",
 }
 COLOURS = {way: f"C{number}" for number, way in enumerate(NAMES)}
-UNITS = {"proposals": "proposals", "passes": "flow passes of the chain, warm-up included"}
+UNITS = {"proposals": "proposals", "passes": "flow passes of the chain, including warm-up"}
 
 
 def reported(found: Mapping[str, Found], output: Path) -> str:
@@ -51,7 +51,9 @@ def _flows(found: Mapping[str, Found]) -> str:
     flows = {own.numbers["flow"] for own in found.values()}
     if len(flows) < 2:
         return ""
-    return f"**Parts are of {len(flows)} different flows: numbers are not to be compared.**\n\n"
+    return (
+        f"**Parts come from {len(flows)} different flows: their numbers cannot be compared.**\n\n"
+    )
 
 
 def _samples(heat: str, own: Found, output: Path) -> str:
@@ -66,7 +68,7 @@ def _completed(missing: str, ways: Ways, output: Path) -> str:
     name = file_name(missing)
     text = (
         f"## {missing}\n\n"
-        + table("", [*COLUMNS, *ERRORS, "log p of last states"], _rows(ways))
+        + table("", [*COLUMNS, *ERRORS, "log p of final states"], _rows(ways))
         + "\n"
     )
     text += "".join(f"{line}\n\n" for line in _ahead(ways))
@@ -102,10 +104,12 @@ def _ahead(ways: Ways) -> Iterator[str]:
         one, other, even = meeting(ours["spent"], theirs["spent"])
         gap = ours["log p"][one] - theirs["log p"][other]
         counts = f"{ours['spent'][one]:,.0f} and {theirs['spent'][other]:,.0f}"
-        when = "after as many passes" if even else "where they end, not after as many passes"
+        when = (
+            "after equally many passes" if even else "at their ends, not after equally many passes"
+        )
         yield (
             f"log p(y_M; x_O) of the {OURS_IN_SHORT} minus that of {NAMES[way]}, {when} "
-            f"({counts}): {gap.min():+,.0f} to {gap.max():+,.0f}, above on "
+            f"({counts}): {gap.min():+,.0f} to {gap.max():+,.0f}, higher on "
             f"{int((gap > 0).sum())} of {len(gap)} images."
         )
 
@@ -160,14 +164,14 @@ def _trace(ways: Ways, path: Path) -> Path:
             own.arrays["spent"], own.arrays["log p"], color=COLOURS[way], alpha=0.6, lw=0.9
         )
         lines[0].set_label(NAMES[way])
-    axes.set(xlabel="flow passes of a chain, warm-up included")
+    axes.set(xlabel="flow passes of a chain, including warm-up")
     axes.set(ylabel="log p(y_M; x_O), mean of chains")
     logarithmic(axes.xaxis)
     # Beside the lines, not upon them.
     figure.legend(
         loc="outside lower center",
         ncols=2,
-        title="a line is an image",
+        title="one line per image",
         fontsize=8,
         title_fontsize=8,
     )

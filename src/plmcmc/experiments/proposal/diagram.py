@@ -76,10 +76,10 @@ class Proposal(Experiment):
     drawn: int = 3
 
     readings: ClassVar[Sequence[str]] = (
-        "The paper's diagram is a sketch; this is a RealNVP trained on two moons, and one "
-        "proposal from a place chosen to be seen.",
-        "sigma_p and sigma_a are larger than in the paper's experiments: steps of .01 cannot be "
-        "seen.",
+        "The paper's diagram is a sketch; this one uses a RealNVP trained on two moons, and one "
+        "proposal from a point chosen for visibility.",
+        "sigma_p and sigma_a are larger than in the paper's experiments: steps of .01 would not "
+        "be visible.",
     )
 
     def parts(self) -> list[str]:
@@ -161,7 +161,10 @@ class Proposal(Experiment):
         rows.append(("log ratio", ["", "", _signed(log_ratio)]))
         text = table("", ["current", "proposed", "difference"], rows)
         chance = own.numbers["accept probability"]
-        text += "\nThe perturbation is symmetric and owes nothing: accepted with probability "
+        text += (
+            "\nThe perturbation is symmetric and does not enter the ratio: accepted with "
+            "probability "
+        )
         return text + f"{chance:.3f}.\n\nThe flow: {trained}.\n\n![One proposal]({path.name})\n"
 
     def _told(self, own: Found) -> str:

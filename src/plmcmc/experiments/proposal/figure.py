@@ -59,7 +59,7 @@ def _latents(panel: Any, found: Found) -> None:
     _names(panel, now, new, ("latent", "encoded"), words)
     reach = 1.08 * CIRCLES[-1]
     panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-    panel.set_title("latent space: 1. propose near by; 4. encode what was put in", fontsize=10)
+    panel.set_title("latent space: 1. propose nearby; 4. encode the completed point", fontsize=10)
     panel.set(xlabel=r"$\xi_1$", ylabel=r"$\xi_2$")
 
 
@@ -85,7 +85,7 @@ def _data(panel: Any, found: Found) -> None:
     )
     panel.set(ylabel="observed coordinate", ylim=(arrays["up"][0], arrays["up"][-1]))
     panel.tick_params(labelbottom=False)
-    panel.set_title("data space: 2. decode; 3. put in what is observed", fontsize=10)
+    panel.set_title("data space: 2. decode; 3. insert observed values", fontsize=10)
 
 
 def _conditional(panel: Any, found: Found) -> None:

@@ -48,20 +48,23 @@ class Table2(Experiment):
     masks: int = more(5)
 
     readings: ClassVar[Sequence[str]] = (
-        "NMSE is by the formula of E.2, a mean over rows; the paper's own numbers agree better "
-        "with a mean over entries (docs/results/table2.md): both tables are here, and the second "
+        "NMSE follows the formula of E.2, a mean over rows; the paper's own numbers agree better "
+        "with a mean over entries (docs/results/table2.md): both tables are given, and the second "
         "is the one to compare with the paper.",
-        "Section 6.2 imputes by 1,000 proposals, E.2 by 2,000: 2,000.",
-        "E.2 writes sigma_p for the resampling deviation under testing: sigma_r = 1.",
-        "E.2 gives yeast 1,483 rows; the repository's file has 1,484: all of them.",
-        "Where chains start is not said: at samples of the flow, as in E.3.",
-        "MIWAE's three layers of encoder and decoder are counted with the last, linear one: two "
-        "hidden layers of 128 units. Its scores are the paper's on five sets, and worse on breast.",
-        "Concrete has its columns twice: 25 chains are 50 draws, which are averaged.",
-        "Draws are clamped to the range seen of each column after training, as in it.",
-        "missForest is plmcmc's own on scikit-learn's forests, not R's package.",
-        "At full scale on a GPU PL-MCMC's networks multiply in TF32 (NICE comes back exactly from "
-        "it): bfloat16 costs it 2 to 4% on breast (docs/results/table2.md).",
+        "Section 6.2 imputes with 1,000 proposals, E.2 with 2,000: here 2,000.",
+        "E.2 writes sigma_p for the standard deviation of resampling when testing: read as "
+        "sigma_r = 1.",
+        "E.2 gives yeast 1,483 rows; the repository's file has 1,484: all of them are used.",
+        "The paper does not say where chains start: here at samples of the flow, as in E.3.",
+        "The three layers of MIWAE's encoder and decoder are taken to include the last, linear "
+        "one: two hidden layers of 128 units. Its scores match the paper's on five data sets, and "
+        "are worse on breast.",
+        "Concrete contains its columns twice: 25 chains give 50 draws, which are averaged.",
+        "Draws are clamped to the observed range of each column after training, as during "
+        "training.",
+        "missForest is plmcmc's own implementation on scikit-learn's forests, not R's package.",
+        "At full scale on a GPU PL-MCMC's networks multiply in TF32 (the inverse of NICE remains "
+        "exact): bfloat16 would cost 2 to 4% on breast (docs/results/table2.md).",
     )
 
     def parts(self) -> list[str]:
@@ -106,9 +109,11 @@ class Table2(Experiment):
         del place
         sets = [name for name in self.sets if any(own.startswith(f"{name},") for own in found)]
         numbers = Numbers(found, self.masks)
-        text = "One mask, so that there are no standard errors.\n"
+        text = "Only one mask, so there are no standard errors.\n"
         if self.masks > 1:
-            text = f"Mean over {self.masks} masks with its standard error; [n]: over n so far.\n"
+            text = (
+                f"Mean over {self.masks} masks with its standard error; [n]: only n masks so far.\n"
+            )
         for score, of in NMSE.items():
             text += f"\n## {score}: a mean over {of}\n\n"
             text += table("", sets, _with_the_paper_s(numbers, sets, score)) + "\n"

@@ -21,8 +21,8 @@ def while_sampling() -> Iterator[None]:
 def full_precision() -> Iterator[None]:
     """Compute convolutions and matrix products in float32, the same way every time.
 
-    By default a GPU rounds what convolutions multiply to TF32, ten bits: encoding would not undo
-    decoding, and a density would not be the one that a Metropolis step compares.
+    By default a GPU rounds inputs of convolutions to TF32 (ten bits): decoding would then not be
+    the exact inverse of encoding, and Metropolis steps would compare wrong densities.
     """
     convolutions = torch.backends.cudnn.flags(
         enabled=True, benchmark=False, deterministic=True, allow_tf32=False

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Captured(Wrapped):
-    """The same flow; weights must not change while it is in use.
+    """The same flow, with its passes captured; weights must not change while it is in use.
 
     Args:
         flow: the flow.
@@ -114,7 +114,7 @@ class _Replayed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
         if ctx.number != ctx.own.number:
-            raise RuntimeError("a captured pass was run again before its gradient was taken")
+            raise RuntimeError("a captured pass was run again before its gradient was computed")
         return ctx.own.slope(slopes), None
 
 
@@ -148,9 +148,9 @@ def _captured(flow: Flow, name: str, x: Tensor, *, sloped: bool) -> _Pass:
 def replayed(
     work: Callable[[Tensor], Tensor], x: Tensor, generators: Iterable[Generator] = ()
 ) -> Callable[[Tensor], Tensor]:
-    """Return `work` as a GPU replays it, for inputs like `x`; itself, where that cannot be.
+    """Return `work` as a replayed CUDA graph, for inputs like `x`; unchanged if not possible.
 
-    It is done once meanwhile. Generators are those that it draws from.
+    It is run once for this. `generators` are those that it draws from.
     """
     if not x.is_cuda:
         return work
@@ -172,7 +172,7 @@ def replayed(
 
 
 def rehearse(work: Callable[[], T]) -> T:
-    """Work once beside the stream that others use: by then all that is allocated once is."""
+    """Run once on a side stream, so that everything that is allocated only once is allocated."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -184,9 +184,9 @@ def rehearse(work: Callable[[], T]) -> T:
 def record(
     work: Callable[[], Outputs], generators: Iterable[Generator] = ()
 ) -> tuple[Outputs, Replay]:
-    """Return where `work` leaves its results, and what does it again.
+    """Return the buffers with the results of `work`, and a function that replays it.
 
-    Generators that it draws from go on from replay to replay; recording itself draws nothing.
+    Its random generators advance with every replay; recording itself draws nothing.
     """
     graph = torch.cuda.CUDAGraph()
     for source in generators:

@@ -61,7 +61,7 @@ class Fused:
             raise error
         self.fast = None
         warnings.warn(
-            f"{self.what} cannot be compiled, and runs as it is ({error!s:.200})",
+            f"could not compile {self.what}; running it uncompiled ({error!s:.200})",
             CompileWarning,
             stacklevel=3,
         )
@@ -97,9 +97,9 @@ def with_own_code(work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Compiled(Wrapped):
-    """The same flow; passes whose slopes nobody wants are compiled, once for all numbers of rows.
+    """The same flow; passes without gradients are compiled, once for all numbers of rows.
 
-    Those whose slopes are wanted belong to a density, which is compiled with them: see `fused`.
+    Passes with gradients belong to a density, and are compiled together with it: see `fused`.
 
     Args:
         flow: the flow.
@@ -123,7 +123,7 @@ class Compiled(Wrapped):
         return self.fused(plain, f"the flow's {name}")(x)
 
     def fused(self, work: Callable[..., Any], what: str) -> Fused:
-        """Return a function that asks this flow, compiled with all that it asks.
+        """Return a function that uses this flow, compiled together with the flow's passes.
 
         Args:
             work: the function.

@@ -30,10 +30,10 @@ SAMPLES = 256
 
 
 def lowered(flow: Flow, precision: str) -> Flow:
-    """Return a flow like this one, for sampling only, whose conditioners compute as asked.
+    """Return a copy of this flow, for sampling only, whose conditioners compute in this precision.
 
     Args:
-        flow: with conditioners of ours: `NICE` or `RealNVP`, `Preprocessed` or not.
+        flow: a `NICE` or `RealNVP`, `Preprocessed` or not.
         precision: `"float32"` (the flow itself), `"tf32"` (float32 whose products keep 10 bits, on
             a GPU; elsewhere all of them) or `"bfloat16"` (7 bits).
     """
@@ -45,7 +45,7 @@ def lowered(flow: Flow, precision: str) -> Flow:
         raise TypeError("this flow is in a lower precision already: lower the one it was made from")
     if not has_conditioners(flow):
         raise TypeError(
-            f"precision is for flows with conditioners of plmcmc's (NICE, RealNVP); got "
+            "precision needs a flow with plmcmc's own conditioners (NICE, RealNVP); got "
             f"{type(flow).__name__}: leave it out"
         )
     copied = deepcopy(flow)

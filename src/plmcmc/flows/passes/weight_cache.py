@@ -17,10 +17,10 @@ _PROMISE: ContextVar[object | None] = ContextVar("promise", default=None)
 
 @contextmanager
 def constant_weights() -> Iterator[None]:
-    """Promise that no flow's weights change for a while.
+    """Promise that no flow's weights change within this context.
 
-    Weights do not always tell when they change: a fused optimizer, or a change through `.data`,
-    leaves no trace. So nothing is kept without this promise, nor longer than it lasts.
+    Changes of weights cannot always be detected, such as those by a fused optimizer or through
+    `.data`. So nothing is cached without this promise, or for longer.
     """
     token = _PROMISE.set(_PROMISE.get() or object())
     try:

@@ -1,6 +1,6 @@
-"""Ways to sample, by name or configured: each turns a flow and rows with holes into a kernel.
+"""Sampling methods, by name or configured: each makes a kernel for a flow and incomplete rows.
 
-`Conditional.sample(method="elliptical")` uses the defaults here; `method=Elliptical(...)` yours.
+`Conditional.sample(method="elliptical")` uses its defaults; `method=Elliptical(...)` your settings.
 """
 
 from plmcmc.posterior.batch import Method

@@ -29,11 +29,11 @@ class _Warped(Tunable):
 
 @dataclass(frozen=True)
 class DataLangevin(_Warped):
-    """MALA on the holes; without `adjusted`, ULA, which is biased.
+    """MALA on missing entries; without `adjusted`, ULA, which is biased.
 
     Args:
-        step: deviation of the noise, in deviations of each entry; None tunes it.
-        adjusted: test proposals. Without, there is nothing to tune a step by.
+        step: standard deviation of the noise, in standard deviations of each entry; tuned if None.
+        adjusted: accept or reject proposals. Without this, the step cannot be tuned.
     """
 
     step: float | None = None
@@ -46,7 +46,9 @@ class DataLangevin(_Warped):
         """Refuse a step that is none, and one to be tuned without a test."""
         super().__post_init__()
         if self.step is None and not self.adjusted:
-            raise ValueError("without a test there is nothing to tune the step by: give one")
+            raise ValueError(
+                "adjusted=False has no acceptance rate to tune the step by: pass a step"
+            )
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
         """Return MALA or ULA."""
@@ -58,14 +60,14 @@ class DataLangevin(_Warped):
 
 @dataclass(frozen=True)
 class DataHamiltonian(_Warped):
-    """Hamiltonian Monte Carlo on the holes, without a metric: cheap to begin, slow to mix.
+    """Hamiltonian Monte Carlo on missing entries, without a metric: cheap to start, slow to mix.
 
-    For many rows of many holes that walk a little at a time, as in training.
+    For many rows with many missing entries that take few steps at a time, as in training.
 
     Args:
-        step: angle of one turn, in deviations of each entry; None tunes it.
-        turns: turns of one trajectory.
-        tuning: trajectories to tune for.
+        step: angle of one leapfrog turn, in standard deviations of each entry; tuned if None.
+        turns: number of turns per trajectory.
+        tuning: number of trajectories used for tuning.
     """
 
     step: float | None = None
@@ -84,7 +86,7 @@ class DataHamiltonian(_Warped):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {number}")
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
-        """Return Hamiltonian moves of the holes."""
+        """Return Hamiltonian moves of the missing entries."""
         turns = torch.full_like(step, self.turns, dtype=torch.long)
         free = kernels.Free(len(step), ~batch.data.observed)
         return kernels.Hamiltonian(target, free, step, turns)
@@ -92,10 +94,10 @@ class DataHamiltonian(_Warped):
 
 @dataclass(frozen=True)
 class DataMetropolis(_Warped):
-    """Random-walk Metropolis on the holes.
+    """Random-walk Metropolis on missing entries.
 
     Args:
-        step: deviation of the moves, in deviations of each entry; None tunes it.
+        step: standard deviation of the moves, in standard deviations of each entry; tuned if None.
     """
 
     step: float | None = None
@@ -110,8 +112,8 @@ class Gibbs(Tunable):
     """One missing entry at a time, redrawn from `N(mean_i, scale_i^2)` (paper, appendix E.3).
 
     Args:
-        mean: `(*event)`, each entry's mean over the training data; None estimates both from 4,096
-            unconditional samples of the flow.
+        mean: `(*event)`, each entry's mean over the training data; if None, both are estimated from
+            4,096 unconditional samples of the flow.
         scale: `(*event)`, each entry's standard deviation.
     """
 
@@ -125,7 +127,7 @@ class Gibbs(Tunable):
 
     @property
     def given_step(self) -> float:
-        """Any: there is nothing to tune."""
+        """Not used: there is nothing to tune."""
         return 1.0
 
     def target(self, batch: Batch, y: Tensor, tuning: int, streams: Streams) -> tuple[Target, int]:

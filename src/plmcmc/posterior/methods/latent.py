@@ -49,12 +49,13 @@ class _Latent(Tunable):
 
 @dataclass(frozen=True)
 class Metropolis(_Latent):
-    """The paper's Algorithm 1, at its settings: perturb or resample, half of the time each.
+    """The paper's Algorithm 1 with its settings: perturb or resample, each half of the time.
 
     Args:
-        perturb: deviation of the small steps (sigma_p); None tunes it.
-        resample: deviation of the fresh draws (sigma_r); None perturbs only.
-        auxiliary: density of the observed part (sigma_a is its scale); None chooses one.
+        perturb: standard deviation of the small steps (sigma_p); tuned if None.
+        resample: standard deviation of the fresh draws (sigma_r); None only perturbs.
+        auxiliary: density of the observed part (sigma_a is its scale); chosen automatically if
+            None.
     """
 
     perturb: float | None = 0.01
@@ -68,11 +69,11 @@ class Metropolis(_Latent):
 
     @property
     def given_step(self) -> float | None:
-        """The deviation of the small steps."""
+        """The standard deviation of the small steps."""
         return self.perturb
 
     def trial(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
-        """Return small steps only: how often fresh draws are accepted must not tune them."""
+        """Return small steps only: the acceptance of fresh draws must not affect their tuning."""
         return kernels.Metropolis(target, kernels.Perturb(batch.by_place(step)))
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
@@ -88,9 +89,9 @@ class CrankNicolson(_Latent):
     """Preconditioned Crank-Nicolson moves.
 
     Args:
-        step: share of fresh noise, at most 1; None tunes it.
-        scale: deviation of the normal that moves are reversible for.
-        auxiliary: density of the observed part; None chooses one.
+        step: share of fresh noise, at most 1; tuned if None.
+        scale: standard deviation of the normal distribution that moves are reversible for.
+        auxiliary: density of the observed part; chosen automatically if None.
     """
 
     step: float | None = None
@@ -112,11 +113,11 @@ class CrankNicolson(_Latent):
 
 @dataclass(frozen=True)
 class Elliptical(_Latent):
-    """Elliptical slice sampling: there is no step. Needs no gradient.
+    """Elliptical slice sampling: has no step size, and needs no gradient.
 
     Args:
-        scale: deviation of the normal that ellipses are drawn from.
-        auxiliary: density of the observed part; None chooses one.
+        scale: standard deviation of the normal distribution that ellipses are drawn from.
+        auxiliary: density of the observed part; chosen automatically if None.
     """
 
     scale: float = 1.0
@@ -124,7 +125,7 @@ class Elliptical(_Latent):
 
     @property
     def given_step(self) -> float:
-        """Any: there is nothing to tune."""
+        """Not used: there is nothing to tune."""
         return 1.0
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
@@ -138,8 +139,8 @@ class Langevin(_Latent):
     """MALA.
 
     Args:
-        step: deviation of the noise; None tunes it.
-        auxiliary: density of the observed part; None chooses one.
+        step: standard deviation of the noise; tuned if None.
+        auxiliary: density of the observed part; chosen automatically if None.
     """
 
     step: float | None = None
@@ -158,9 +159,9 @@ class Hamiltonian(_Latent):
     """Hamiltonian Monte Carlo.
 
     Args:
-        step: angle of one turn; None tunes it.
-        turns: turns of one trajectory.
-        auxiliary: density of the observed part; None chooses one.
+        step: angle of one leapfrog turn; tuned if None.
+        turns: number of turns per trajectory.
+        auxiliary: density of the observed part; chosen automatically if None.
     """
 
     step: float | None = None
@@ -179,7 +180,7 @@ class Hamiltonian(_Latent):
             raise ValueError(f"turns must be at least 1; got {self.turns}")
 
     def kernel(self, batch: Batch, target: Target, step: Tensor) -> Kernel:
-        """Return trajectories in units of the latents' own spread."""
+        """Return Hamiltonian trajectories, in units of the latents' standard deviation."""
         unit = batch.probe.survey.information.rsqrt().to(batch.data.values.dtype)
         turns = torch.full_like(step, self.turns, dtype=torch.long)
         return kernels.Hamiltonian(target, kernels.Scaled(len(step), unit), step, turns)

@@ -27,26 +27,26 @@ class DerivativeWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Pullback:
-    """Hamiltonian Monte Carlo on the holes, with the pullback metric.
+    """Hamiltonian Monte Carlo on missing entries, with the pullback metric.
 
-    Entries are first warped to coordinates in which the flow's own marginals are nearly normal.
-    Climbs from dispersed starts, takes the pullback metric, tunes each row's step size, and only
-    then draws. No auxiliary density, nothing to tune.
+    Entries are first transformed to coordinates in which the flow's own marginals are nearly
+    normal. The warm-up climbs from dispersed starts, computes the pullback metric and tunes each
+    row's step size; only then are draws kept. Needs no auxiliary density and no settings.
 
     Args:
-        tuning: how the warm-up goes.
+        tuning: settings of the warm-up.
     """
 
     gradient: ClassVar[bool] = True
     tuning: Warmup = field(default=Warmup())
 
     def footprint(self, entries: int, holes: int, chains: int) -> int:
-        """Return what the Jacobians take, twice, and some matrices in float64."""
+        """Return the size of the Jacobians, twice, and of some matrices in float64."""
         jacobians = 2 * self.tuning.points(holes, chains) * holes
         return entries * (8 * chains + jacobians) + 16 * holes**2
 
     def burn_in(self, warmup: int | None, kept: int) -> int:
-        """Return 0: the warm-up is over when tuning is."""
+        """Return 0: the warm-up ends with tuning."""
         del warmup, kept
         return 0
 
@@ -71,8 +71,8 @@ class Auto(Pullback):
         if differentiable(batch.flow, batch.data.values):
             return self
         warnings.warn(
-            "the flow has no derivatives, so the latent space is walked by elliptical slices: "
-            "exact, but much slower to converge",
+            "the flow has no derivatives; using elliptical slice sampling in latent space "
+            "instead: exact, but much slower to converge",
             DerivativeWarning,
             stacklevel=3,
         )

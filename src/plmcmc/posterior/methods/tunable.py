@@ -103,8 +103,8 @@ def require_derivatives(batch: Batch, y: Tensor) -> None:
     """Refuse a flow that a gradient cannot be taken of."""
     if not differentiable(batch.flow, y):
         raise BrokenFlow(
-            "the flow has no derivatives, which this needs: use method='auto' or 'elliptical', and "
-            "no evidence"
+            "the flow has no derivatives, which this method needs: use method='auto' or "
+            "'elliptical', and do not ask for the evidence"
         )
 
 

@@ -35,7 +35,7 @@ FIRST_STEP, ACCEPTANCE, GAIN = 0.5, 0.8, 0.05
 # Chains that a validation looks at, about.
 VALIDATED = 8192
 ADVICE = (
-    "look for a column with values far from all others, or lower learning_rate of the effort's "
+    "look for a column with values far from all others, or lower learning_rate in the effort's "
     "training"
 )
 ALONE = Team()
@@ -98,7 +98,8 @@ class TableEM:
         self.rows, columns = regions.low.shape
         if self.rows < team.size:
             raise ValueError(
-                f"expected a row for each of {team.size} processes; got {self.rows}: start fewer"
+                f"expected at least one row for each of {team.size} processes; got {self.rows}: "
+                "start fewer processes"
             )
         # Two draws of a hidden value are the fewest that it can be scored by.
         self.chains = max(settings.chains_per_row(self.rows), 2 if flow.members == 1 else 1)

@@ -41,8 +41,8 @@ class Team:
         """
         if not (dist.is_available() and dist.is_initialized()):
             raise ValueError(
-                "distributed=True is for processes of a group: start them by torchrun, and call "
-                "torch.distributed.init_process_group first; or leave it out"
+                "distributed=True needs a process group: start the processes with torchrun, and "
+                "call torch.distributed.init_process_group first; or leave it out"
             )
         return cls(dist.get_rank(), dist.get_world_size())
 
@@ -102,8 +102,8 @@ class Team:
         own = int.from_bytes(sha256(description.encode()).digest()[:7], "little")
         if self.agreed(own) != own:
             raise ValueError(
-                f"process {self.rank} was given another {what} than process 0: all that learn "
-                f"together must be given the same"
+                f"process {self.rank} was given a different {what} than process 0: all processes "
+                "must be given the same"
             )
 
     def source(self, main: Generator) -> Generator:
