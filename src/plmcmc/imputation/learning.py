@@ -18,7 +18,7 @@ from plmcmc.threads import one_thread
 from plmcmc.training.tables.copula import Copula, copula
 from plmcmc.training.tables.gaussian import Gaussian, expectation_maximisation, precision_of
 from plmcmc.training.tables.mixtures import components_for, fit_mixtures, hidden_scores
-from plmcmc.training.tables.online_em import ALONE, TableEM
+from plmcmc.training.tables.online_em import ALONE, EMState, TableEM
 from plmcmc.training.tables.references import References
 from plmcmc.training.tables.ridge import chosen_ridge
 from plmcmc.training.tables.team import Team
@@ -68,44 +68,14 @@ def fit_table(
     regions = schema.regions(known)
     ridge = chosen_ridge(schema, regions, hidden)
     found = copula(regions, seed, ridge=ridge)
-    gaussian = found.gaussian
     others = _others(found, regions, seed, ridge)
-    flow = TabularFlow(
-        schema.width,
-        members=effort.members,
-        couplings=effort.couplings,
-        width=effort.width,
-        random_state=seed,
-    )
-    flow.start_at(*gaussian)
-    flow.to(device)
+    flow = _untrained(found.gaussian, effort, seed).to(device)
     where = flow.mean.device
+    training = TableEM(flow, found.gaussian, regions, effort.training, hidden=hidden, team=team)
+    identity = _agreed_identity(table, effort, seed, where, team)
+    kept = checkpoint and TeamCheckpoint(checkpoint, identity, CHECKPOINT_ROUNDS, training=training)
     shown = progress if team.leads else False
-    training = TableEM(flow, gaussian, regions, effort.training, hidden=hidden, team=team)
-    places = len(table) * training.chains * effort.members
-    state = training.start(Streams([generator(seed, "start", device=where)], [places]))
-    identity = {
-        "table": described(table),
-        "effort": described(effort),
-        "seed": str(seed),
-        "device": where.type,
-    }
-    for name, description in identity.items():
-        team.check_same(name, description)
-    with progress_bar("Learning the table", training.rounds, show=shown) as report:
-        state = run(
-            training,
-            state,
-            Streams([generator(seed, "training", device=where)], [1]),
-            training.rounds,
-            checkpoint=checkpoint
-            and TeamCheckpoint(checkpoint, identity, CHECKPOINT_ROUNDS, training=training),
-            on_step=lambda done, info: report(
-                done,
-                f"loss {info.loss:.2f}, accepted {info.acceptance:.2f}, hidden {info.score:.3f}",
-            ),
-            stop=training.over,
-        )
+    state = _trained(training, len(table) * effort.members, seed, where, kept, shown)
     mixture = None
     tried = _tried_mixtures(found, regions, hidden, effort, seed, shown)
     joins = tried is not None and training.joined_by(state, tried)
@@ -115,8 +85,61 @@ def fit_table(
         whole = copula(schema.regions(table), seed, ridge=ridge)
         with progress_bar("Fitting mixtures", effort.mixtures, show=shown) as report:
             mixture = fit_mixtures(whole, effort.mixtures, seed, report)
-    model = TableModel(schema, gaussian, others, training.chosen(state).eval(), mixture)
-    return model.to(where)
+    flow = training.chosen(state).eval()
+    return TableModel(schema, found.gaussian, others, flow, mixture).to(where)
+
+
+def _untrained(gaussian: Gaussian, effort: Effort, seed: int) -> TabularFlow:
+    """Return the flow that training begins at: the Gaussian, with layers that do nothing yet."""
+    flow = TabularFlow(
+        len(gaussian.mean),
+        members=effort.members,
+        couplings=effort.couplings,
+        width=effort.width,
+        random_state=seed,
+    )
+    flow.start_at(*gaussian)
+    return flow
+
+
+def _agreed_identity(
+    table: Array, effort: Effort, seed: int, device: torch.device, team: Team
+) -> dict[str, str]:
+    """Return what a checkpoint must be of, once all of a team were found to be given the same."""
+    identity = {
+        "table": described(table),
+        "effort": described(effort),
+        "seed": str(seed),
+        "device": device.type,
+    }
+    for name, description in identity.items():
+        team.check_same(name, description)
+    return identity
+
+
+def _trained(
+    training: TableEM,
+    rows: int,
+    seed: int,
+    device: torch.device,
+    checkpoint: TeamCheckpoint | None,
+    show: bool | None,
+) -> EMState:
+    """Train a flow to its end, for so many rows in all of its members; return the last state."""
+    start = Streams([generator(seed, "start", device=device)], [rows * training.chains])
+    with progress_bar("Learning the table", training.rounds, show=show) as report:
+        return run(
+            training,
+            training.start(start),
+            Streams([generator(seed, "training", device=device)], [1]),
+            training.rounds,
+            checkpoint=checkpoint,
+            on_step=lambda done, info: report(
+                done,
+                f"loss {info.loss:.2f}, accepted {info.acceptance:.2f}, hidden {info.score:.3f}",
+            ),
+            stop=training.over,
+        )
 
 
 def _tried_mixtures(
