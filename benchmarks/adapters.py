@@ -112,8 +112,8 @@ def of_freia_graph() -> Entry:
     start = ff.InputNode(FEATURES)
     first = ff.Node(start, fm.GLOWCouplingBlock, options)
     split = ff.Node(first, fm.Split, {})
-    second = ff.Node(split.out1, fm.GLOWCouplingBlock, options)
-    ends = [ff.OutputNode(split.out0), ff.OutputNode(second)]
+    second = ff.Node((split, 1), fm.GLOWCouplingBlock, options)
+    ends = [ff.OutputNode((split, 0)), ff.OutputNode(second)]
     network = ff.GraphINN([start, first, split, second, *ends]).eval()
     return Entry(network, network, lambda z: network(z.chunk(2, 1), rev=True), {"base": "normal"})
 
@@ -201,7 +201,7 @@ def main() -> None:
             continue
         torch.manual_seed(0)
         entry = build()
-        flow = plmcmc.adapt(entry.flow, **entry.options)
+        flow: Any = plmcmc.adapt(entry.flow, **entry.options)
         with torch.no_grad():
             z = flow.latent_sample(ROWS, Generator().manual_seed(0))
             x, _ = flow.to_data(z)

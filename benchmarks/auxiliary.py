@@ -34,7 +34,7 @@ KINDS = {
 def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    x = load_wine().data.astype(np.float32)
+    x = np.asarray(load_wine(return_X_y=True)[0], np.float32)
     whiten = Whiten(*observed_moments(Incomplete.of(x)))
     flow = Preprocessed([whiten], RealNVP(13, couplings=4, depth=2, width=32, random_state=0))
     fit_flow(flow, x, epochs=60, noise=0.2, learning_rate=2e-3, random_state=0)

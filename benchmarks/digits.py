@@ -14,6 +14,7 @@ import argparse
 import json
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +26,8 @@ from plmcmc.posterior import ConvergenceWarning
 
 def main() -> None:
     options = _arguments()
-    flow = load(options.flow).to(options.device)
+    flow: Any = load(options.flow)
+    flow = flow.to(options.device)
     images = load_images(options.images)[: options.rows].astype(np.float32)
     observed = Independent(options.missing)(images, options.seed)
     began = time.perf_counter()

@@ -216,7 +216,7 @@ def calibrated(flow, arguments) -> dict[str, Any]:
     }
 
 
-def judge(values, heights, rows, chains) -> dict[str, float]:
+def judge(values, heights, rows, chains) -> dict[str, Any]:
     """Summarise `(chains, draws, rows * holes)` and the log-densities `(draws, rows * chains)`."""
     scores = normal_scores(halved(values))
     middle = values.flatten(0, 1).median(0).values

@@ -32,7 +32,16 @@ from plmcmc.training.tables.settings import TableTraining
 
 FILES, ROWS = 4, 10_000
 # What is done in a second of work does not matter here, that there are some does.
-EFFORT = Effort(2, 2, 16, TableTraining(updates=20, batch=32), 1, 4, 9)
+EFFORT = Effort(
+    members=2,
+    mixtures=0,
+    couplings=2,
+    width=16,
+    training=TableTraining(updates=20, batch=32),
+    chains=1,
+    burn_in=4,
+    states=9,
+)
 PART = "plmcmc.part"
 
 

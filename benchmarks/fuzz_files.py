@@ -40,7 +40,8 @@ def main() -> int:
     add("--part", type=int, nargs=2, metavar=("FIRST", "LAST"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.part:
-        print(json.dumps(part(*asked.part, asked.folder)))
+        first, last = asked.part
+        print(json.dumps(part(first, last, asked.folder)))
         return 0
     return whole(asked)
 

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 
@@ -70,7 +71,7 @@ def compare(name, coupling, factors, arguments) -> None:
         torch.save(state if name == "y0ast" else {"graph": state, "global_step": 1}, path)
         flow = load_glow(path)
     with torch.no_grad():
-        ours = flow.flow
+        ours: Any = flow.flow
         deepest = Absolute(ours).to_latent(x)[0][:, -ours.sizes[-1] :].reshape(z.shape)
         gap = (log_prob(ours, x) - expected).abs().max()
         again = (flow.to_data(flow.to_latent(images)[0])[0] - images).abs().max() / 256

@@ -42,7 +42,16 @@ from plmcmc.imputation import EFFORTS, Effort
 from plmcmc.training.tables.settings import TableTraining
 
 # Jobs are small, so that many can be killed: what is done per second of work does not matter here.
-EFFORTS["fast"] = Effort(2, 2, 8, TableTraining(updates=1000, batch=16), 1, 8, 12)
+EFFORTS["fast"] = Effort(
+    members=2,
+    mixtures=0,
+    couplings=2,
+    width=8,
+    training=TableTraining(updates=1000, batch=16),
+    chains=1,
+    burn_in=8,
+    states=12,
+)
 # Imported once, not by every process that is killed.
 MODULES = ("matplotlib.pyplot", "sklearn.datasets", "pandas", "arviz_stats", "plmcmc.experiments")
 MODULES += ("plmcmc.cli.fit", "plmcmc.cli.fit_flow", "plmcmc.cli.impute", "torch._dynamo")

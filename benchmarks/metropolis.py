@@ -169,7 +169,7 @@ def _products(chains: int, arguments: argparse.Namespace) -> float:
     def work() -> tuple[()]:
         for _ in range(8):
             for x, weight in pairs:
-                x @ weight
+                torch.matmul(x, weight)
         return ()
 
     if arguments.device == "cpu":
@@ -212,8 +212,8 @@ def _say(words: str, wrong: Tensor, bound: float) -> None:
 
 def _flow(arguments: argparse.Namespace) -> Any:
     if arguments.flow is not None:
-        loaded = load(arguments.flow).to(arguments.device)
-        return getattr(loaded, "flow", loaded)
+        loaded: Any = load(arguments.flow)
+        return getattr(loaded, "flow", loaded).to(arguments.device)
     family, shake, own = FAMILIES[arguments.family]
     flow = family(PIXELS, width=arguments.width, latent="logistic", random_state=0, **own)
     source = torch.Generator().manual_seed(0)

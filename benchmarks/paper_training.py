@@ -20,6 +20,7 @@ import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -102,7 +103,7 @@ def scores(truth, missing, values):
     }
 
 
-def alone(truth, missing, values, by="row"):
+def alone(truth, missing, values, by: Literal["row", "entry"] = "row"):
     """Return the NMSE of a single draw, the mean over all of them."""
     return float(np.mean([nmse(truth, draw, missing, by=by) for draw in values]))
 

@@ -115,7 +115,7 @@ def table_problem(arguments) -> Problem:
     from sklearn.datasets import load_breast_cancer
 
     # The ten means: radius, texture, perimeter, area, smoothness, ..., of 569 nuclei.
-    x = torch.as_tensor(load_breast_cancer().data[:, :10])
+    x = torch.as_tensor(load_breast_cancer(return_X_y=True)[0][:, :10])
     order = np.random.default_rng(arguments.seed).permutation(len(x))
     train, test = x[order[arguments.rows :]], x[order[: arguments.rows]]
     mean, scale = observed_moments(Incomplete.of(train, dtype=train.dtype))
@@ -213,7 +213,7 @@ def jax_modules() -> tuple[Any, Any]:
 class JaxFlow:
     """A RealNVP's weights as pure functions of one row."""
 
-    def __init__(self, flow: RealNVP) -> None:
+    def __init__(self, flow: Any) -> None:
         self.jax, self.jnp = jax_modules()
         self.silu, self.bound = self.jax.nn.silu, flow.bound
         self.orders = flow.orders.numpy()

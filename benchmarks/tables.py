@@ -87,10 +87,10 @@ def friedman(rng):
 
 
 TABLES = {
-    "iris": lambda rng: datasets.load_iris().data,
-    "wine": lambda rng: datasets.load_wine().data,
-    "diabetes": lambda rng: datasets.load_diabetes(scaled=False).data,
-    "breast, ten": lambda rng: datasets.load_breast_cancer().data[:, :10],
+    "iris": lambda rng: datasets.load_iris(return_X_y=True)[0],
+    "wine": lambda rng: datasets.load_wine(return_X_y=True)[0],
+    "diabetes": lambda rng: datasets.load_diabetes(scaled=False, return_X_y=True)[0],
+    "breast, ten": lambda rng: datasets.load_breast_cancer(return_X_y=True)[0][:, :10],
     "gaussian": gaussian,
     "ring": ring,
     "clusters": clusters,

@@ -48,7 +48,7 @@ def main() -> None:
     print(f"float32, one by one, RMSprop: {naive:,.0f} steps/s, {naive / limit:.3f} of the limit")
     for name, options in (("adamw", {"clip": 10.0}), ("rmsprop", {"momentum": 0.9})):
         for precision, compiled in product(PRECISIONS, (False, True)):
-            settings = options | {"precision": precision, "compiled": compiled}
+            settings: dict[str, Any] = options | {"precision": precision, "compiled": compiled}
             found = _trained(name, x, source, arguments, **settings)
             words = f"{found / naive:.2f} times that, {found / limit:.3f} of the limit"
             also = ", compiled" if compiled else ""

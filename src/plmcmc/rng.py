@@ -63,10 +63,9 @@ def chunks_of(rows: int, chunk_rows: int, block_rows: int = BLOCK_ROWS) -> list[
     return [blocks[first : first + size] for first in range(0, len(blocks), size)]
 
 
-def parts_of(rows: int, part_rows: int | None = None) -> list[slice]:
+def parts_of(rows: int) -> list[slice]:
     """Cut `rows` into parts of `PART_ROWS`, the last one shorter."""
-    size = part_rows or PART_ROWS
-    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+    return [slice(start, min(start + PART_ROWS, rows)) for start in range(0, rows, PART_ROWS)]
 
 
 def part_count(rows: int) -> int:
@@ -166,17 +165,11 @@ class Streams:
 
     def normal(self, like: Tensor) -> Tensor:
         """Return independent standard normals, shape and dtype of `like` (rows first)."""
-        out = _blank(like)
-        for part, source in zip(out.split(self.sizes), self.generators, strict=True):
-            part.normal_(generator=source)
-        return out
+        return self._filled(like, Tensor.normal_)
 
     def uniform(self, like: Tensor) -> Tensor:
         """Return independent uniforms on [0, 1), shape and dtype of `like` (rows first)."""
-        out = _blank(like)
-        for part, source in zip(out.split(self.sizes), self.generators, strict=True):
-            part.uniform_(generator=source)
-        return out
+        return self._filled(like, Tensor.uniform_)
 
     def draw(self, sampler: Callable[[int, Generator], Tensor]) -> Tensor:
         """Concatenate `sampler(rows, generator)` over the blocks."""
@@ -198,7 +191,9 @@ class Streams:
             # A copy: torch 2.13 crashes on a view that does not start its storage.
             source.set_state(state.clone())
 
-
-def _blank(like: Tensor) -> Tensor:
-    """Return room for numbers in row order: torch fills other layouts with other numbers."""
-    return torch.empty_like(like, requires_grad=False, memory_format=torch.contiguous_format)
+    def _filled(self, like: Tensor, fill: Callable[..., Tensor]) -> Tensor:
+        # In row order: torch fills other layouts with other numbers.
+        out = torch.empty_like(like, requires_grad=False, memory_format=torch.contiguous_format)
+        for part, source in zip(out.split(self.sizes), self.generators, strict=True):
+            fill(part, generator=source)
+        return out

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from plmcmc.baselines import MisganImputer, MiwaeImputer, epochs, miwae_epoch
+from plmcmc.baselines import MisganImputer, MiwaeImputer, miwae_epoch
 from plmcmc.baselines.autoencoder import Autoencoder
 from plmcmc.baselines.epochs import Epochs, checkpoint_of
 from plmcmc.baselines.misgan_epoch import MisganEpoch
@@ -19,6 +19,7 @@ from plmcmc.chains import Checkpoint, CheckpointError
 from plmcmc.chains import progress as chains_progress
 from plmcmc.flows.passes import captured
 from plmcmc.rng import Streams
+from plmcmc.training import resuming
 from plmcmc.training.ascent import CaptureWarning
 
 EPOCHS = 5
@@ -51,7 +52,7 @@ both = pytest.mark.parametrize("name", list(FITS))
 
 @pytest.fixture(autouse=True)
 def saved_after_every_epoch(monkeypatch):
-    monkeypatch.setattr(epochs, "REST", 0.0)
+    monkeypatch.setattr(resuming, "REST", 0.0)
 
 
 @pytest.fixture

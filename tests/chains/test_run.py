@@ -38,7 +38,7 @@ from plmcmc.kernels import (
 )
 from plmcmc.rng import Streams
 from plmcmc.target import ConditionalTarget, NormalAuxiliary, ProjectedLatentTarget
-from plmcmc.training import fit, fit_flow
+from plmcmc.training import fit_flow, resuming
 from toys import Killed, Watched
 
 ROWS = 5
@@ -427,7 +427,7 @@ class TestFitResumes:
     @pytest.mark.parametrize("passes", [3, 11, 20])
     def test_killed_training_goes_on_bit_for_bit(self, passes, tmp_path, monkeypatch):
         # Saved after every epoch, however short it is.
-        monkeypatch.setattr(fit, "REST", 0.0)
+        monkeypatch.setattr(resuming, "REST", 0.0)
         straight = fit_flow(self.flow(), self.x(), **self.SETTINGS)
         path = tmp_path / "fit.safetensors"
         dying = self.flow()
@@ -450,7 +450,7 @@ class TestFitResumes:
     @pytest.mark.parametrize("family", [NICE, RealNVP])
     def test_orders_of_columns_are_the_saved_ones(self, family, tmp_path, monkeypatch):
         """A flow of another seed goes on as the one that was saved."""
-        monkeypatch.setattr(fit, "REST", 0.0)
+        monkeypatch.setattr(resuming, "REST", 0.0)
         path = tmp_path / "fit.safetensors"
         first, other = (family(6, width=4, depth=1, random_state=seed) for seed in (0, 1))
         x = torch.randn(100, 6, generator=torch.Generator().manual_seed(2))

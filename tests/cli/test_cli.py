@@ -37,17 +37,6 @@ class TestImports:
         """Negative control."""
         assert "torch" in loaded_by("import plmcmc; plmcmc.condition")
 
-    def test_zuko_is_never_loaded(self):
-        """It switches off torch's validation everywhere: only those who want it may load it."""
-        code = "import plmcmc\nfor name in plmcmc.__all__: getattr(plmcmc, name)\n"
-        ran = subprocess.run(
-            [sys.executable, "-c", code + "import sys; print('zuko' in sys.modules)"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert ran.stdout.strip() == "False"
-
     def test_every_public_name_is_there(self):
         for name in plmcmc.__all__:
             assert getattr(plmcmc, name) is not None

@@ -13,7 +13,7 @@ from plmcmc.experiments.algorithm1 import whitening_of
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits
 from plmcmc.experiments.sources import embedded_digits
 from plmcmc.experiments.study import Place
-from plmcmc.training import MonteCarloEM, mcem
+from plmcmc.training import MonteCarloEM, resuming
 from plmcmc.training.completed import CompletedEpoch
 
 TRAINING = experiment_of("training-progress", "smoke").training
@@ -138,7 +138,7 @@ def test_training_goes_on_where_it_was_stopped(digits, observed, tmp_path, monke
 
     monkeypatch.setattr(CompletedEpoch, "_expect", stopped)
     # However long a save takes.
-    monkeypatch.setattr(mcem, "REST", 0.0)
+    monkeypatch.setattr(resuming, "REST", 0.0)
     with pytest.raises(KeyboardInterrupt):
         TRAINING.trained(digits, observed, place)
     resumed = TRAINING.trained(digits, observed, place)

@@ -1,24 +1,19 @@
 """What `diagnose` finds: convergence where there is, none where there is not, honest intervals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from plmcmc.imputation import Effort, FlowImputer, sampling
+from plmcmc.imputation import FlowImputer, sampling
 from plmcmc.kernels import Metropolis, Turns
 from plmcmc.posterior import ConvergenceWarning
 from plmcmc.training.tables.settings import TableTraining
 from toy_tables import TINY, mixed, with_holes
 
-EFFORT = Effort(
-    mixtures=0,
-    members=2,
-    couplings=2,
-    width=16,
-    training=TableTraining(updates=100, batch=128),
-    chains=4,
-    burn_in=10,
-    states=40,
+EFFORT = replace(
+    TINY, width=16, training=TableTraining(updates=100, batch=128), chains=4, burn_in=10, states=40
 )
 
 

@@ -49,8 +49,9 @@ def test_what_is_told_of_convergence_is_of_all_parts(fitted, monkeypatch):
     assert imputer.convergence_.stuck.shape == rows.shape
 
 
-def test_parts_and_their_seeds():
-    assert parts_of(10, 4) == [slice(0, 4), slice(4, 8), slice(8, 10)]
+def test_parts_and_their_seeds(monkeypatch):
+    monkeypatch.setattr(rng, "PART_ROWS", 4)
+    assert parts_of(10) == [slice(0, 4), slice(4, 8), slice(8, 10)]
     assert parts_of(0) == []
     assert part_seed(7, 0) == 7
     seeds = {part_seed(7, part, file) for part in range(100) for file in range(20)}

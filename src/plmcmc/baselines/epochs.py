@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from plmcmc.chains import Checkpoint, Stepper, fingerprint, going_on, progress_bar, run
 from plmcmc.rng import Streams
-from plmcmc.training.fit import REST
+from plmcmc.training import resuming
 
 # Settings that training does not depend on, or that are noted in another way.
 ASIDE = ("random_state", "device", "progress", "samples")
@@ -66,4 +66,4 @@ def checkpoint_of(
     identity = {name: str(getattr(settings, name)) for name in names}
     identity |= {"method": type(settings).__name__, "seed": str(seed)}
     identity |= {"data": fingerprint(*data), "device": data[0].device.type}
-    return Checkpoint(Path(path), identity, 1, REST)
+    return resuming.checkpoint_of(path, identity)

@@ -20,8 +20,8 @@ from plmcmc.chains import progress_bar
 from plmcmc.data.incomplete import DataError
 from plmcmc.flows.base import seeded
 from plmcmc.rng import RandomState, generator, seed_of
-from plmcmc.training.fit import refuse_less_than_one
 from plmcmc.training.optimizers import optimizer_of
+from plmcmc.training.refusal import refuse_less_than_one
 
 SIDE, CLASSES, FEATURES = 28, 10, 84
 # Images that are judged at once.

@@ -28,7 +28,7 @@ from plmcmc.chains import resumed_seed
 from plmcmc.data.incomplete import DataError
 from plmcmc.flows.base import seeded
 from plmcmc.rng import RandomState, generator, seed_of
-from plmcmc.training.fit import refuse_less_than_one
+from plmcmc.training.refusal import refuse_less_than_one
 
 # Images that are filled at once.
 AT_ONCE = 2000

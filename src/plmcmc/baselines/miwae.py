@@ -26,7 +26,7 @@ from plmcmc.chains import progress_bar, resumed_seed
 from plmcmc.data.incomplete import DataError
 from plmcmc.flows.base import seeded
 from plmcmc.rng import RandomState, generator, seed_of
-from plmcmc.training.fit import refuse_less_than_one
+from plmcmc.training.refusal import refuse_less_than_one
 
 # Numbers of a hidden layer that are held at once when holes are filled.
 AT_ONCE = 2**24

@@ -1,4 +1,7 @@
-"""Data with missing entries: `Incomplete` holds the observed values and where they are."""
+"""Data with missing entries: `Incomplete` holds the observed values and where they are.
+
+In: arrays with holes. Out: `Incomplete`.
+"""
 
 from plmcmc.data.images import load_images, load_labels
 from plmcmc.data.incomplete import DataError, Incomplete

@@ -1,4 +1,7 @@
-"""Filling Parquet files of any size with a saved model, in one process or many."""
+"""Filling Parquet files of any size with a saved model, in one process or many.
+
+In: Parquet files, a model. Out: the files, filled.
+"""
 
 from plmcmc.distributed.filling import impute
 from plmcmc.distributed.job_run import Done

@@ -1,4 +1,7 @@
-"""Normalizing flows: maps between data and latents, with log-determinants."""
+"""Normalizing flows: maps between data and latents, with log-determinants.
+
+In: data or latents. Out: latents or data.
+"""
 
 from plmcmc.flows.beside import Beside
 from plmcmc.flows.contract import BrokenFlow, check_flow

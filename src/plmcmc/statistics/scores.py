@@ -43,9 +43,7 @@ def nmse(
     squares, holes = _squares(_numbers(truth), _numbers(filled), missing, spread)
     if by == "entry":
         return float(squares[holes].mean())
-    count = holes.sum(1)
-    sums = np.where(holes, squares, 0.0).sum(1)
-    return float((sums[count > 0] / count[count > 0]).mean())
+    return float(_mean_of_rows(squares, holes).mean())
 
 
 def reconstruction_rmse(truth: ArrayLike, filled: ArrayLike, missing: ArrayLike) -> float:
@@ -65,9 +63,7 @@ def reconstruction_rmse(truth: ArrayLike, filled: ArrayLike, missing: ArrayLike)
     """
     whole = _numbers(truth)
     squares, holes = _squares(whole, _numbers(filled), missing, np.ones(whole.shape[1:]))
-    count = holes.sum(1)
-    sums = np.where(holes, squares, 0.0).sum(1)
-    return float(np.sqrt(sums[count > 0] / count[count > 0]).mean())
+    return float(np.sqrt(_mean_of_rows(squares, holes)).mean())
 
 
 def crps(truth: ArrayLike, draws: ArrayLike, *, fair: bool = False) -> NDArray[np.float64]:
@@ -166,6 +162,13 @@ def _squares(
         )
     errors = np.where(holes, truth - filled, 0.0) / np.where(holes.any(0), scale, 1.0)
     return (errors**2).reshape(flat.shape), flat
+
+
+def _mean_of_rows(squares: NDArray[np.float64], holes: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return each row's mean over its holes, of rows that have any."""
+    count = holes.sum(1)
+    sums = np.where(holes, squares, 0.0).sum(1)
+    return sums[count > 0] / count[count > 0]
 
 
 def _spread(truth: NDArray[np.float64], spread: Any) -> NDArray[np.float64]:

@@ -69,13 +69,13 @@ def read_model(path: Path, form: str, version: int) -> tuple[Fields, dict[str, T
         FileError: if it is another form or version.
         Exception: of many kinds, for `damage_named`.
     """
-    path = disk.standing(path)
+    path, kind = disk.standing(path), _kind_of(form)
     if not path.exists() or (path.is_dir() and not (path / CONFIG).is_file()):
-        raise FileError(f"{path} is not a saved {form[7:]}: it has no {CONFIG}")
+        raise FileError(f"{path} is not a saved {kind}: it has no {CONFIG}")
     # Opening a pipe waits for somebody to write to it, and a device might never end.
     if not path.is_dir() and not path.is_file():
         raise FileError(
-            f"{path} is not a saved {form[7:]}: expected a directory or a regular file; this is a "
+            f"{path} is not a saved {kind}: expected a directory or a regular file; this is a "
             "pipe or a device. Save its contents to a file, and load that"
         )
     contents = {} if path.is_dir() else read_archive(path, (CONFIG, WEIGHTS))
@@ -182,7 +182,7 @@ def _check_form(path: Path, described: Fields, form: str, version: int) -> None:
     if found != form:
         raise FileError(
             f"{path} is not a {form}: its {CONFIG} says format {shown(found)}. Expected the "
-            f"output of a {form[7:]}'s save"
+            f"output of a {_kind_of(form)}'s save"
         )
     if type(other) is not int or other != version:
         raise FileError(
@@ -202,6 +202,11 @@ def _check_weights(content: bytes, own: Fields) -> None:
     if hashlib.sha256(content).hexdigest() != own.take("sha256", str):
         raise ValueError(f"{WEIGHTS} does not match its hash in {CONFIG}, weights.sha256")
     check_header(content[:8])
+
+
+def _kind_of(form: str) -> str:
+    """Return `flow` of the form `plmcmc flow`."""
+    return form.removeprefix("plmcmc ")
 
 
 def _brief(error: BaseException) -> str:

@@ -20,9 +20,9 @@ from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.rng import Block, Streams, rows_of_a_block
 from plmcmc.training.ascent import Ascent
 from plmcmc.training.divergence import Astray, Steady, TrainingError
-from plmcmc.training.fit import parameters_of
 from plmcmc.training.maximise import maximise
 from plmcmc.training.optimizers import set_rate
+from plmcmc.training.refusal import parameters_of
 from plmcmc.training.resuming import fill, moments_of
 from plmcmc.training.schedule import EMSchedule
 

@@ -23,9 +23,8 @@ GRADIENT_CLIP = 10.0
 SCORED = 2**22
 # Share of the rate that training begins with; after one epoch it is whole.
 LEAST_RATE = 0.02
-# Batches that norms take together as their first.
-MET = 4
-
+# Batches whose rows normalising layers take their first moments from.
+BATCHES_TO_MEET = 4
 
 Augment = Callable[[Tensor, Generator], Tensor]
 
@@ -139,7 +138,7 @@ class Epoch:
         if not bool(getattr(self.inner, "met", True)):
             # Its norms are to begin where the data are.
             some = torch.randperm(len(x), generator=source, device=source.device)
-            self.inner.meet(x[some[: MET * self.batch_size].to(x.device)])
+            self.inner.meet(x[some[: BATCHES_TO_MEET * self.batch_size].to(x.device)])
         options = {"batch_size": self.batch_size, "noise": self.noise}
         options |= {"before": lambda share: self._set_rate(epoch - 1 + share)}
         loss = maximise(self.ascent, x, generator=source, **options)

@@ -7,27 +7,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from plmcmc.adapters import adapt
-from plmcmc.chains import (
-    Checkpoint,
-    fingerprint,
-    going_on,
-    progress_bar,
-    resumed_seed,
-    run,
-)
+from plmcmc.chains import fingerprint, going_on, progress_bar, resumed_seed, run
 from plmcmc.data import DataError, Incomplete
 from plmcmc.flows import ContextualFlow, Dequantise, Flow, Preprocessed, home, sample
-from plmcmc.flows.passes.lowered import PRECISIONS
 from plmcmc.rng import RandomState, Streams, generator
 from plmcmc.training.divergence import TrainingError
 from plmcmc.training.epoch import Augment, Epoch, EpochInfo, EpochState
 from plmcmc.training.optimizers import optimizer_of
-
-# Weights and moments of a wide network may take longer to save than an epoch takes.
-REST = 20.0
+from plmcmc.training.refusal import (
+    parameters_of,
+    refuse_less_than_one,
+    refuse_lower_float64,
+    refuse_noise,
+    refuse_precision,
+)
+from plmcmc.training.resuming import checkpoint_of, described_flow
 
 
 class Fitted(NamedTuple):
@@ -109,13 +106,12 @@ def fit_flow(
     seed = resumed_seed(checkpoint, random_state)
     optimizer = optimizer_of("adamw", parameters_of(flow), learning_rate, weight_decay=weight_decay)
     train, judge = _split(flow, x, held_out, seed)
-    settings = {"epochs": epochs, "batch_size": batch_size, "noise": noise}
-    settings |= {"precision": precision, "compiled": compiled}
-    epoch = Epoch(flow, train, judge, optimizer, **settings, augment=augment)
-    settings |= {"augment": getattr(augment, "__name__", augment)}
-    settings |= {"learning_rate": learning_rate, "weight_decay": weight_decay}
-    settings |= {"held_out": held_out, "patience": patience, "seed": seed}
-    identity = {key: str(value) for key, value in settings.items()}
+    pace = {"epochs": epochs, "batch_size": batch_size, "noise": noise}
+    pace |= {"precision": precision, "compiled": compiled}
+    epoch = Epoch(flow, train, judge, optimizer, **pace, augment=augment)
+    others = {"augment": getattr(augment, "__name__", augment), "learning_rate": learning_rate}
+    others |= {"weight_decay": weight_decay, "held_out": held_out, "patience": patience}
+    identity = {key: str(value) for key, value in (pace | others | {"seed": seed}).items()}
     identity |= {"data": fingerprint(train, judge), "flow": described_flow(flow)}
     identity |= {"device": train.device.type}
     with progress_bar("Training", epochs, show=progress) as report:
@@ -124,9 +120,7 @@ def fit_flow(
             EpochState.start(),
             Streams([generator(seed, "training", device=train.device)], [1]),
             epochs,
-            checkpoint=None
-            if checkpoint is None
-            else Checkpoint(Path(checkpoint), identity, 1, REST),
+            checkpoint=checkpoint_of(checkpoint, identity),
             on_resume=going_on(report, "epoch"),
             on_step=lambda done, info: report(done, _words(info, _values(flow, train))),
             stop=lambda s: held_out > 0 and bool(s.epoch - s.best_epoch >= patience),
@@ -147,49 +141,6 @@ def _unconditional(flow: Any) -> Flow:
     if isinstance(adapted, ContextualFlow):
         raise TrainingError("fit_flow takes no contexts: train this flow in its own library")
     return adapted
-
-
-def refuse_less_than_one(**numbers: int) -> None:
-    """Refuse counts that are none."""
-    for name, number in numbers.items():
-        if number < 1:
-            raise TrainingError(f"{name} must be at least 1; got {number}")
-
-
-def refuse_noise(noise: float) -> None:
-    """Refuse what is no standard deviation."""
-    if not 0 <= noise < math.inf:
-        raise TrainingError(f"noise must be a standard deviation, 0 or more; got {noise}")
-
-
-def refuse_lower_float64(flow: Flow, precision: str) -> None:
-    """Refuse less precision for a flow in float64, where it would change nothing."""
-    if precision != "float32" and home(flow).dtype == torch.float64:
-        raise TrainingError(
-            f"precision {precision!r} needs a flow in float32; this one is in float64: leave it "
-            "out, or call float() on the flow"
-        )
-
-
-def refuse_precision(precision: str) -> None:
-    """Refuse what networks cannot compute in."""
-    if precision not in PRECISIONS:
-        raise TrainingError(f"precision must be one of {list(PRECISIONS)}; got {precision!r}")
-
-
-def described_flow(flow: Any) -> str:
-    """Return what tells two flows apart before training: all but the weights, which a file has."""
-    steps = flow.steps.state_dict().values() if isinstance(flow, Preprocessed) else ()
-    return f"{flow!r} {fingerprint(*steps)}"
-
-
-def parameters_of(flow: Any) -> list[nn.Parameter]:
-    """Return what is trained of a flow, or say that there is nothing."""
-    inner = flow.flow if isinstance(flow, Preprocessed) else flow
-    parameters = list(inner.parameters()) if isinstance(inner, nn.Module) else []
-    if not any(parameter.requires_grad for parameter in parameters):
-        raise TrainingError(f"{type(inner).__name__} has no parameters to train")
-    return parameters
 
 
 def _split(flow: Any, x: Any, held_out: float, seed: int) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,6 @@ is then complete the rows anew.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,22 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plmcmc.adapters import adapt
-from plmcmc.chains import (
-    Checkpoint,
-    described,
-    fingerprint,
-    going_on,
-    progress_bar,
-    resumed_seed,
-    run,
-)
+from plmcmc.chains import described, fingerprint, going_on, progress_bar, resumed_seed, run
 from plmcmc.data import Incomplete, Moments, observed_moments
 from plmcmc.data.incomplete import checked
 from plmcmc.flows import ContextualFlow, Preprocessed, Whiten, home
 from plmcmc.rng import RandomState, Streams, generator
 from plmcmc.training.completed import CompletedEpoch, CompletedInfo, observed_range
 from plmcmc.training.divergence import TrainingError
-from plmcmc.training.fit import REST, described_flow, refuse_lower_float64
+from plmcmc.training.refusal import refuse_lower_float64
+from plmcmc.training.resuming import checkpoint_of, described_flow
 from plmcmc.training.schedule import EMSchedule
 
 
@@ -115,7 +107,8 @@ class MonteCarloEM:
                 stepper.start(),
                 Streams([generator(seed, "shuffle", device=data.values.device)], [1]),
                 schedule.epochs,
-                checkpoint=_saved(checkpoint, identity, schedule),
+                # Completions of a large data set are large: they are written when they are new.
+                checkpoint=checkpoint_of(checkpoint, identity, schedule.every),
                 on_resume=going_on(report, "epoch"),
                 on_step=lambda done, info: report(done, _words(info)),
             )
@@ -165,14 +158,6 @@ def _in_users_units(
         low, high = observed_range(caller)
         own = np.clip(own, low.numpy(), high.numpy())
     return np.where(seen, values, own)
-
-
-def _saved(
-    path: str | Path | None, identity: Mapping[str, str], schedule: EMSchedule
-) -> Checkpoint | None:
-    # Completions of a large data set are large: they are written when they are new, and not so
-    # often that others wait for it.
-    return None if path is None else Checkpoint(Path(path), identity, schedule.every, REST)
 
 
 def _words(info: CompletedInfo) -> str:

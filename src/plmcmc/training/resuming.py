@@ -1,12 +1,33 @@
-"""How training goes on from a checkpoint: what optimizers remember, and tensors filled again."""
+"""How training goes on: where it is saved, what optimizers remember, and tensors filled again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn, zeros_like
 from torch.optim import Optimizer
+
+from plmcmc.chains import Checkpoint, fingerprint
+from plmcmc.flows import Preprocessed
+
+# A wide network may take longer to save than an epoch takes: saving is to take a twentieth at most.
+REST = 20.0
+
+
+def checkpoint_of(
+    path: str | Path | None, identity: Mapping[str, str], every: int = 1
+) -> Checkpoint | None:
+    """Return what a training saves itself to after so many epochs, if it does."""
+    return None if path is None else Checkpoint(Path(path), identity, every, REST)
+
+
+def described_flow(flow: Any) -> str:
+    """Return what tells two flows apart before training: all but the weights, which a file has."""
+    steps = flow.steps.state_dict().values() if isinstance(flow, Preprocessed) else ()
+    return f"{flow!r} {fingerprint(*steps)}"
 
 
 def fill(own: Mapping[str, Tensor], saved: Mapping[str, Tensor], *modules: nn.Module) -> None:

@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 from plmcmc.chains import Start
 from plmcmc.posterior import Method, methods
 from plmcmc.training.divergence import TrainingError
-from plmcmc.training.fit import refuse_less_than_one, refuse_noise, refuse_precision
 from plmcmc.training.optimizers import OPTIMIZERS, optimizer_of
+from plmcmc.training.refusal import refuse_less_than_one, refuse_noise, refuse_precision
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from plmcmc.flows import GaussianMixture
 from plmcmc.training.tables import mixture
 from plmcmc.training.tables.copula import Copula
 from plmcmc.training.tables.gaussian import Gaussian
-from plmcmc.training.tables.mixture import fitted
+from plmcmc.training.tables.mixture import fit_mixture
 from plmcmc.training.tables.mixtures import MOST_ROWS, components_for, fit_mixtures
 
 
@@ -45,7 +45,7 @@ def test_the_likelihood_of_what_is_seen_rises(monkeypatch):
     x, observed = two_clusters(rows=150)
     course = [
         seen_log_prob(
-            fitted(x, observed, 3, torch.Generator().manual_seed(0), steps=steps), x, observed
+            fit_mixture(x, observed, 3, torch.Generator().manual_seed(0), steps=steps), x, observed
         )
         for steps in range(8)
     ]
@@ -57,14 +57,14 @@ def test_holes_are_not_read():
     x, observed = two_clusters(rows=60)
     noisy = torch.where(observed, x, torch.nan)
     one, other = (
-        fitted(rows, observed, 2, torch.Generator().manual_seed(0)) for rows in (x, noisy)
+        fit_mixture(rows, observed, 2, torch.Generator().manual_seed(0)) for rows in (x, noisy)
     )
     assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def test_clusters_are_found_with_their_shares():
     x, observed = two_clusters(rows=2000)
-    found = fitted(x, observed, 2, torch.Generator().manual_seed(1))
+    found = fit_mixture(x, observed, 2, torch.Generator().manual_seed(1))
     order = found.mean[:, 0].argsort()
     torch.testing.assert_close(
         found.weight[order], torch.tensor([0.75, 0.25]).double(), atol=0.04, rtol=0
@@ -78,7 +78,9 @@ def test_clusters_are_found_with_their_shares():
 def test_rows_of_one_value_have_what_is_added_to_their_scatter():
     rows, columns = 100, 4
     x = torch.full((rows, columns), 0.7).double()
-    found = fitted(x, torch.ones_like(x, dtype=torch.bool), 1, torch.Generator().manual_seed(0))
+    found = fit_mixture(
+        x, torch.ones_like(x, dtype=torch.bool), 1, torch.Generator().manual_seed(0)
+    )
     width = 0.003 * columns**2 / rows + 1e-4
     expected = width * torch.eye(columns).double()[None]
     torch.testing.assert_close(found.covariance, expected, rtol=1e-3, atol=1e-9)
@@ -86,7 +88,7 @@ def test_rows_of_one_value_have_what_is_added_to_their_scatter():
 
 def test_a_component_that_nobody_belongs_to_stays_finite():
     x, observed = two_clusters(rows=12)
-    found = fitted(x, observed, 12, torch.Generator().manual_seed(0))
+    found = fit_mixture(x, observed, 12, torch.Generator().manual_seed(0))
     assert all(bool(part.isfinite().all()) for part in found)
     GaussianMixture.of([found])
 
@@ -104,9 +106,9 @@ def test_of_many_rows_each_has_its_own(monkeypatch):
 
     def watched(scores, observed, count, source):
         asked.append(scores[:, 0])
-        return fitted(scores, observed, count, source, steps=1)
+        return fit_mixture(scores, observed, count, source, steps=1)
 
-    monkeypatch.setattr("plmcmc.training.tables.mixtures.fitted", watched)
+    monkeypatch.setattr("plmcmc.training.tables.mixtures.fit_mixture", watched)
     x = torch.arange(2.0 * MOST_ROWS).double()[:, None].expand(-1, 3)
     gaussian = Gaussian(torch.zeros(3).double(), torch.eye(3).double())
     copula = Copula(gaussian, [x / MOST_ROWS], torch.ones_like(x, dtype=torch.bool))

@@ -23,7 +23,7 @@ PRIOR = 0.003
 LEAST_ROWS, LEAST_VARIANCE = 1e-3, 1e-4
 
 
-def fitted(
+def fit_mixture(
     x: Tensor, observed: Tensor, components: int, source: Generator, *, steps: int = STEPS
 ) -> Components:
     """Fit a mixture to rows with holes.

@@ -13,7 +13,7 @@ from plmcmc.kernels import MixtureDraws, differentiated, table_moves
 from plmcmc.rng import Streams, generator
 from plmcmc.target import TableTarget
 from plmcmc.training.tables.copula import Copula
-from plmcmc.training.tables.mixture import STEPS, fitted
+from plmcmc.training.tables.mixture import STEPS, fit_mixture
 from plmcmc.training.tables.references import References
 from plmcmc.training.tables.validation import Hidden
 
@@ -55,7 +55,7 @@ def fit_mixtures(
         scores = copula.scores[member % len(copula.scores)]
         # Of many rows each has some of its own.
         own = torch.randperm(rows, generator=source)[:most].sort().values
-        found.append(fitted(scores[own], copula.observed[own], count, source))
+        found.append(fit_mixture(scores[own], copula.observed[own], count, source))
         report(member + 1, f"of {count} Gaussians")
     return GaussianMixture.of(found)
 

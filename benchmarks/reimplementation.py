@@ -1,8 +1,9 @@
 """plmcmc beside the public reimplementation of PL-MCMC: proposals a second, passes, ESS a second.
 
-    python benchmarks/peer.py --peer PEER    # a clone of vsimkus/variational-gibbs-inference
-    python benchmarks/peer.py --peer PEER --flow DIR --images test.npy --device cuda
+    python benchmarks/reimplementation.py --peer PEER
+    python benchmarks/reimplementation.py --peer PEER --flow DIR --images test.npy --device cuda
 
+PEER: a clone of vsimkus/variational-gibbs-inference.
 One NICE (the paper's kind, trained on scikit-learn's 8x8 digits, or `--flow`), one checkerboard of
 missing pixels, one set of dispersed starts. In the units that the flow itself sees (whitened),
 
