@@ -1,5 +1,6 @@
 """Experiments go on from where they were stopped, run what is asked for, and say what they did."""
 
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -271,6 +272,10 @@ def test_the_command_lists_all(capsys):
     assert main(["reproduce", "--list"]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in CATALOGUE)
+    # Sections and appendices, such as "6.1, E.1", and nothing else.
+    one = r"(\d\.\d|[B-E](\.\d)?)"
+    sections = [entry.section for entry in CATALOGUE.values()]
+    assert [own for own in sections if not re.fullmatch(f"{one}(, {one})*", own)] == []
     assert main(["reproduce"]) == 2
     assert "--list" in capsys.readouterr().err
 
