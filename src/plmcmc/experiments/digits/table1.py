@@ -18,6 +18,7 @@ from plmcmc.experiments.digits.filler import Budget
 from plmcmc.experiments.digits.fillers import FILLERS
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import MECHANISMS, masks_of, mechanism_of
+from plmcmc.experiments.digits.printed import PAPER, PRINTED
 from plmcmc.experiments.digits.resumable_tests import kept_scores, scored
 from plmcmc.experiments.markdown import row_label, table, with_error
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
@@ -25,46 +26,6 @@ from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
 
 # The cells that bars are set for come first.
 CELLS = tuple(f"{kind} {rate}" for rate in (0.6, 0.3, 0.9) for kind in MECHANISMS)
-# RMSE and FID as printed: mean; PL-MCMC, single and average; MisGAN.
-PAPER = {
-    "I.M. 0.3": (
-        *("0.2570(1)", "0.153(1)", "0.130(2)", "0.1277(4)"),
-        *("23.5(1)", "1.56(7)", "1.58(8)", "0.17(1)"),
-    ),
-    "I.M. 0.6": (
-        *("0.2573(1)", "0.1585(6)", "0.1456(1)", "0.167(2)"),
-        *("72.2(1)", "5.7(5)", "6.1(5)", "0.78(2)"),
-    ),
-    "I.M. 0.9": (
-        *("0.2574(0)", "0.261(2)", "0.256(1)", "0.326(4)"),
-        *("114.7(1)", "87(2)", "90(2)", "11(1)"),
-    ),
-    "S.O. 0.3": (
-        *("0.0577(3)", "0.0410(3)", "0.0371(3)", "0.0439(6)"),
-        *("0.1(0)", "0.075(1)", "0.076(1)", "0.006(1)"),
-    ),
-    "S.O. 0.6": (
-        *("0.1688(2)", "0.152(3)", "0.137(2)", "0.159(2)"),
-        *("5.8(1)", "1.4(2)", "1.7(2)", "0.6(1)"),
-    ),
-    "S.O. 0.9": (
-        *("0.2467(1)", "0.2595(8)", "0.2535(7)", "0.322(1)"),
-        *("68.7(2)", "50(2)", "54(1)", "4(1)"),
-    ),
-    "P.M. 0.3": (
-        *("0.2629(3)", "0.1795(8)", "0.1565(5)", "0.1956(8)"),
-        *("17.0(1)", "1.6(1)", "1.8(1)", "0.8(1)"),
-    ),
-    "P.M. 0.6": (
-        *("0.2641(1)", "0.221(4)", "0.205(3)", "0.247(1)"),
-        *("57.6(1)", "15(1)", "16(1)", "2.9(2)"),
-    ),
-    "P.M. 0.9": (
-        *("0.2622(0)", "0.2675(8)", "0.2648(9)", "0.3693(9)"),
-        *("110.5(1)", "89(2)", "92(2)", "16(2)"),
-    ),
-}
-PRINTED = ("mean", "PL-MCMC, single", "PL-MCMC, average", "MisGAN")
 # Rows of our tables, by method; those that draw have two.
 ROWS = (
     "mean",
@@ -74,8 +35,10 @@ ROWS = (
     "plmcmc, average",
     "MisGAN",
 )
-
-
+INCOMPARABLE = (
+    "**Our FIDs are of a classifier trained here: they can be compared with each other, not with "
+    "the paper's.**"
+)
 # What methods tell of themselves, by its name in our tables: method, name and form.
 TOLD = {
     "PL-MCMC: proposals accepted in training": ("PL-MCMC", "accepted in training", ".3f"),
@@ -197,9 +160,12 @@ class Table1(Experiment):
         del place
         there = [cell for cell in self.cells if any(own.startswith(cell) for own in found)]
         text = ""
-        for place_in_line, score in ((0, "RMSE"), (4, "FID")):
+        for place_in_line, score, caution in (
+            (0, "RMSE", self._averaged),
+            (4, "FID", INCOMPARABLE),
+        ):
             rows = self._rows(found, there, score, place_in_line)
-            text += f"## {score}\n\nMean with its standard error: {self._over(found)}.\n\n"
+            text += f"## {score}\n\n{self._over(found)} {caution}\n\n"
             text += table("", there, rows) + "\n"
         rows = [
             (row_label(method), self._told(found, there, method, "seconds in all", ".0f"))
@@ -236,10 +202,23 @@ class Table1(Experiment):
     def _over(self, found: Mapping[str, Found]) -> str:
         """Return what errors are over: masks of one training say nothing of another."""
         counts = {len(self._lines(found, cell, own)) for cell in self.cells for own in self.methods}
-        alone = f"over {self.tests} test masks of one training" if self.tests > 1 else "one mask"
-        if max(counts, default=0) < 2:
-            return alone
-        return f"over trainings; {alone} where there is only one training"
+        masks = f"{self.tests} test masks of one training, which leave out how trainings differ"
+        words = "Means with their standard errors over "
+        if max(counts, default=0) > 1:
+            alone = f"over {masks}" if self.tests > 1 else "there are none"
+            return f"{words}trainings; where there is only one training, {alone}."
+        if self.tests == 1:
+            return "Values for a single test mask: there are no standard errors."
+        return f"{words}{masks}."
+
+    @property
+    def _averaged(self) -> str:
+        """What averages are of: more draws alone bring them nearer to the truth."""
+        own = self.budget
+        return (
+            f"Averages are of {own.chains} draws for PL-MCMC (the paper's: 10) and of "
+            f"{own.our_chains * own.our_draws} for ours (plmcmc)."
+        )
 
     def _told(
         self, found: Mapping[str, Found], cells: Sequence[str], method: str, name: str, form: str
