@@ -189,6 +189,29 @@ def test_enlarged_digits_are_digits():
     np.testing.assert_array_equal(embedded_digits().test[:3], large)
 
 
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("table1", ("1.814 is the logistic prior's own", "Its average is of all draws")),
+        (
+            "table2",
+            (
+                "1 is the normal prior's own",
+                "1,000 proposals, E.2 with 2,000",
+                "Rows without missing values",
+                "completing a test set",
+                "MIWAE and missForest are plmcmc's own",
+                "errors of single draws are over its 25 chains",
+            ),
+        ),
+    ],
+)
+def test_how_the_paper_is_read_is_told(name, own):
+    told = " ".join(experiment_of(name, "full").readings)
+    both = ("4 couplings with 5 hidden layers", "whitened units", "it is exact", "19 E-steps")
+    assert [words for words in (*both, *own) if words not in told] == []
+
+
 def test_means_of_columns_have_an_error_of_one():
     truth = embedded_table("wine")
     missing = np.random.default_rng(0).random(truth.shape) < 0.5
