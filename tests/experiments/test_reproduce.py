@@ -233,8 +233,19 @@ def test_data_that_is_not_there_is_asked_for(tmp_path, capsys):
         place.find("uci/x.csv")
     with pytest.raises(DataError, match=r"expected uci/x.csv or x.csv in .*; found neither"):
         Place(tmp_path, tmp_path, data=tmp_path).find("uci/x.csv", "x.csv")
+    with pytest.raises(DataError, match=r"expected faces in .*; found nothing of that name"):
+        Place(tmp_path, tmp_path, data=tmp_path).find("faces")
     assert main(["reproduce", "table2", "-o", str(tmp_path / "out")]) == 2
     assert "pass --data" in capsys.readouterr().err
+    # A directory that is not there is named, not all that might have been in it.
+    (tmp_path / "file").touch()
+    for name, kind in (("nowhere", "nothing"), ("file", "a file")):
+        own = tmp_path / name
+        assert main(["reproduce", "mnist", "--data", str(own), "-o", str(tmp_path / "out")]) == 2
+        told = capsys.readouterr().err
+        assert (
+            told == f"plmcmc: expected a directory of data at {own} (--data); found {kind} there\n"
+        )
     assert not (tmp_path / "out").exists()
 
 

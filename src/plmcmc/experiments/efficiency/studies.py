@@ -199,7 +199,8 @@ class Efficiency(Experiment):
             text += about(counts)
             text += table_of(runs) + "\n"
             path = place.output / "curves.png"
-            draw_curves(path, runs, self.reference, PASSES * self.proposals, converged)
+            passes = PASSES * self.proposals
+            draw_curves(path, runs, self.reference, passes, converged, self.chains)
             text += f"{envelopes(counts)}\n\n![Curves]({path.name})\n\n"
         if converged is not None:
             taken = (self.converged.chains, self.converged.draws)
