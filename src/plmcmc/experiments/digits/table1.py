@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -17,38 +17,19 @@ from plmcmc.experiments.digits.filler import Budget
 from plmcmc.experiments.digits.fillers import FILLERS
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import MECHANISMS, masks_of, mechanism_of
-from plmcmc.experiments.digits.printed import PAPER, PRINTED
 from plmcmc.experiments.digits.resumable_tests import kept_scores, scored
-from plmcmc.experiments.markdown import row_label, table, with_error
+from plmcmc.experiments.digits.rows import TOLD, Numbers, judges
+from plmcmc.experiments.markdown import row_label, table
 from plmcmc.experiments.readings import LEVELS, MIXTURE, WHITENED, not_reduced
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
 
 # The cells that bars are set for come first.
 CELLS = tuple(f"{kind} {rate}" for rate in (0.6, 0.3, 0.9) for kind in MECHANISMS)
-# Rows of our tables, by method; those that draw have two.
-ROWS = (
-    "mean",
-    "PL-MCMC, single",
-    "PL-MCMC, average",
-    "plmcmc, single",
-    "plmcmc, average",
-    "MisGAN",
-)
 INCOMPARABLE = (
     "**Our FIDs are of a classifier trained here: they can be compared with each other, not with "
     "the paper's.**"
 )
-# What methods tell of themselves, by its name in our tables: method, name and form.
-TOLD = {
-    "PL-MCMC: proposals accepted in training": ("PL-MCMC", "accepted in training", ".3f"),
-    "plmcmc: trajectories accepted in training": ("plmcmc", "accepted in training", ".3f"),
-    "plmcmc: missing pixels at R-hat 1.1 or less": ("plmcmc", "share at R-hat 1.1 or less", ".3f"),
-    "plmcmc: 90% intervals hold": ("plmcmc", "90% intervals hold", ".3f"),
-    "plmcmc: nats of whole training digits": ("plmcmc", "nats of whole training digits", ".1f"),
-    "plmcmc: nats of whole test digits": ("plmcmc", "nats of whole test digits", ".1f"),
-    "MisGAN: epochs": ("MisGAN", "epochs", ".0f"),
-}
 
 
 @dataclass(frozen=True)
@@ -162,49 +143,26 @@ class Table1(Experiment):
         """Return RMSE and FID of every cell, the paper's beside ours."""
         del place
         there = [cell for cell in self.cells if any(own.startswith(cell) for own in found)]
-        text = ""
+        numbers, text = Numbers(found, self.trainings), ""
         for place_in_line, score, caution in (
             (0, "RMSE", self._averaged),
             (4, "FID", INCOMPARABLE),
         ):
-            rows = self._rows(found, there, score, place_in_line)
-            text += f"## {score}\n\n{self._over(found)} {caution}\n\n"
-            text += table("", there, rows) + "\n"
-        rows = [
-            (row_label(method), self._told(found, there, method, "seconds in all", ".0f"))
+            text += f"## {score}\n\n{self._over(numbers)} {caution}\n\n"
+            text += table("", there, numbers.rows(there, score, place_in_line)) + "\n"
+        rows = (
+            (row_label(method), numbers.told(there, method, "seconds in all", ".0f"))
             for method in self.methods
-        ]
+        )
         text += "## Seconds for a training and its tests\n\n" + table("", there, rows)
-        rows = [(row_label(name), self._told(found, there, *own)) for name, own in TOLD.items()]
+        rows = [(row_label(name), numbers.told(there, *own)) for name, own in TOLD.items()]
         if any(any(cells) for _, cells in rows):
             text += "\n## Other numbers\n\n" + table("", there, rows)
-        return text + _judges(found)
+        return text + judges(found)
 
-    def _rows(
-        self, found: Mapping[str, Found], cells: Sequence[str], score: str, first: int
-    ) -> Iterator[tuple[str, list[str]]]:
-        for row in ROWS:
-            method, _, kind = row.partition(", ")
-            name = f"{score}, {kind}" if kind else score
-            values = [self._values(found, cell, method, name) for cell in cells]
-            yield row_label(row), [with_error(own) for own in values]
-            if row in PRINTED:
-                at = first + PRINTED.index(row)
-                printed = [PAPER[cell][at] if cell in PAPER else "" for cell in cells]
-                yield f"{row}, the paper's", printed
-
-    def _values(self, found: Mapping[str, Found], cell: str, method: str, name: str) -> list[float]:
-        """Return a mean for every training; of one alone, its test masks."""
-        lines = [line.numbers[name] for line in self._lines(found, cell, method)]
-        return lines[0] if len(lines) == 1 else [float(np.mean(line)) for line in lines]
-
-    def _lines(self, found: Mapping[str, Found], cell: str, method: str) -> list[Found]:
-        parts = (f"{cell}, training {number}, {method}" for number in range(self.trainings))
-        return [found[part] for part in parts if part in found]
-
-    def _over(self, found: Mapping[str, Found]) -> str:
+    def _over(self, numbers: Numbers) -> str:
         """Return what errors are over: masks of one training say nothing of another."""
-        counts = {len(self._lines(found, cell, own)) for cell in self.cells for own in self.methods}
+        counts = {len(numbers.lines(cell, own)) for cell in self.cells for own in self.methods}
         masks = f"{self.tests} test masks of one training, which leave out how trainings differ"
         words = "Means with their standard errors over "
         if max(counts, default=0) > 1:
@@ -222,26 +180,6 @@ class Table1(Experiment):
             f"Averages are of {own.chains} draws for PL-MCMC (the paper's: 10) and of "
             f"{own.our_chains * own.our_draws} for ours (plmcmc)."
         )
-
-    def _told(
-        self, found: Mapping[str, Found], cells: Sequence[str], method: str, name: str, form: str
-    ) -> list[str]:
-        lines = (self._lines(found, cell, method) for cell in cells)
-        # One number, or one for every test or E-step, of which there may be none.
-        told = [[v for own in line for v in np.ravel(own.numbers.get(name, []))] for line in lines]
-        return [f"{np.mean(own):{form}}" if len(own) > 0 else "" for own in told]
-
-
-def _judges(found: Mapping[str, Found]) -> str:
-    """Return how good classifiers are, and a warning if there is more than one."""
-    judges: dict[str, float] = {}
-    for own in found.values():
-        judges[own.numbers.get("classifier", "not noted")] = own.numbers["classifier's accuracy"]
-    named = "; ".join(f"{name}: {accuracy:.4f}" for name, accuracy in judges.items())
-    text = f"\nAccuracy of the classifier on test digits, by a hash of its weights: {named}.\n"
-    if len(judges) > 1:
-        text += "**FIDs use different classifiers: they cannot be compared with each other.**\n"
-    return text
 
 
 def at(name: str, scale: str) -> Table1:
