@@ -35,6 +35,10 @@ OWN = {
         "numbers are for real ones.",
     ),
 }
+OVERFLOW = (
+    "Where a chain would start at a sample of the flow that is not finite, it starts at one of "
+)
+OVERFLOW += "half the temperature."
 WHICH = {
     "cifar": "The paper does not say which images, or how many (D.1): the first test images.",
     "celeba": "The paper's faces are 'at random from the full dataset' (D.2), on which its flow "
@@ -45,5 +49,5 @@ WHICH = {
 def readings_of(task: str, *, embedded: bool) -> list[str]:
     """Return how the paper is read for `"cifar"` or `"celeba"`, on patches or on its images."""
     if embedded:
-        return [TINY, *OWN[task], SCALE]
-    return [TRAINED, *OWN[task], SCALE, WHICH[task]]
+        return [TINY, *OWN[task], OVERFLOW, SCALE]
+    return [TRAINED, *OWN[task], OVERFLOW, SCALE, WHICH[task]]
