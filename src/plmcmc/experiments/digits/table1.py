@@ -71,8 +71,9 @@ class Table1(Experiment):
         "on complete digits. The implementation that the paper cites compares with training digits "
         "by another network: its FIDs cannot be compared with ours, but ours can be compared with "
         "each other.",
-        "On a GPU networks compute in bfloat16 (the inverse of NICE remains exact), and weights "
-        "are updated in float32.",
+        "At full scale networks compute in bfloat16 on any device, in training and in chains (the "
+        "inverse of NICE remains exact), and weights are updated in float32. E.1 names no "
+        "precision.",
         "MisGAN's networks, learning rates and moments are not printed, but E.1 names the public "
         "implementation and its defaults: ours have their sizes and rates. In its code the loss "
         "that beta weighs has no gradient for the generator of images; ours has one, as in "
