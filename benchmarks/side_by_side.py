@@ -24,7 +24,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from plmcmc.disk import locked
-from plmcmc.experiments import experiment_of
+from plmcmc.experiments import CATALOGUE, SCALES, experiment_of
 from plmcmc.experiments.ledger import LINES, Ledger
 from plmcmc.experiments.reproduce import SHARED
 
@@ -45,9 +45,12 @@ def main() -> int:
     failed = 0
     for work, own in running.items():
         code = own.wait()
-        said = "stopped" if work in stopped else f"failed ({code})" if code else "done"
-        failed += said.startswith("failed")
-        print(f"{work}: {said}; {_last_line(_home(work, arguments) / 'log')}")
+        lost = code != 0 and work not in stopped
+        failed += lost
+        said = "stopped" if work in stopped else f"failed ({code})" if lost else "done"
+        # Of what is done, the log ends with the whole report.
+        last = "" if said == "done" else f"; {_last_line(_home(work, arguments) / 'log')}"
+        print(f"{work}: {said}{last}")
     for name in sorted({name for work in arguments.works for name, _ in _steps(work)}):
         _merge(name, arguments)
     return failed
@@ -117,11 +120,22 @@ def _last_line(path: Path) -> str:
     return lines[-1] if lines else ""
 
 
+def _work(text: str) -> str:
+    """Return it if its experiments exist: on a machine by the hour, hours later would be late."""
+    unknown = [name for name, _ in _steps(text) if name not in CATALOGUE]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"unknown experiment {unknown[0]!r}: choose one of {', '.join(CATALOGUE)}"
+        )
+    return text
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("works", nargs="+", metavar="NAME[:ONLY][ + NAME[:ONLY]]...")
+    works = "NAME[:ONLY][ + NAME[:ONLY]]..."
+    parser.add_argument("works", nargs="+", metavar=works, type=_work)
     parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--scale", default="full")
+    parser.add_argument("--scale", default="full", choices=SCALES)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=float("inf"))

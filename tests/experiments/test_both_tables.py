@@ -11,11 +11,12 @@ from plmcmc.experiments.digits import our_filler
 from plmcmc.experiments.digits.fillers import FILLERS, Mean
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import mechanism_of
-from plmcmc.experiments.digits.table1 import CELLS, PAPER
+from plmcmc.experiments.digits.printed import PAPER
+from plmcmc.experiments.digits.table1 import CELLS
 from plmcmc.experiments.markdown import row_label
 from plmcmc.experiments.sources import embedded_digits, embedded_table, enlarged
 from plmcmc.experiments.study import Found, Place
-from plmcmc.experiments.tables import table2
+from plmcmc.experiments.tables import rows
 from plmcmc.experiments.tables.fillers import Filled, TableBudget, TableFiller
 from plmcmc.experiments.tables.table2 import Table2, scores
 from plmcmc.flows import log_prob
@@ -189,6 +190,29 @@ def test_enlarged_digits_are_digits():
     np.testing.assert_array_equal(embedded_digits().test[:3], large)
 
 
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("table1", ("1.814 is the logistic prior's own", "Its average is of all draws")),
+        (
+            "table2",
+            (
+                "1 is the normal prior's own",
+                "1,000 proposals, E.2 with 2,000",
+                "Rows without missing values",
+                "completing a test set",
+                "MIWAE and missForest are plmcmc's own",
+                "errors of single draws are over its 25 chains",
+            ),
+        ),
+    ],
+)
+def test_how_the_paper_is_read_is_told(name, own):
+    told = " ".join(experiment_of(name, "full").readings)
+    both = ("4 couplings with 5 hidden layers", "whitened units", "it is exact", "19 E-steps")
+    assert [words for words in (*both, *own) if words not in told] == []
+
+
 def test_means_of_columns_have_an_error_of_one():
     truth = embedded_table("wine")
     missing = np.random.default_rng(0).random(truth.shape) < 0.5
@@ -208,9 +232,29 @@ def test_ours_is_compared_with_the_best_of_the_others(tmp_path):
     assert "| -0.030 ± 0.020 (Gaussian EM) |" in report
 
 
+def test_of_draws_and_seconds_every_method_has_one_row(tmp_path):
+    numbers = {"NMSE": 0.5, "NMSE, single": 0.9, "CRPS": 0.4}
+    found = {
+        f"wine, mask {mask}, {method}": Found(numbers | {"seconds": 1200.0 + mask})
+        for mask, method in ((0, "PL-MCMC"), (1, "PL-MCMC"), (0, "mean"))
+    }
+    report = Table2(sets=("wine",), masks=2).report(found, Place(tmp_path, tmp_path))
+    nmse, rest = report.split("## CRPS")
+    assert "| PL-MCMC, average | 0.5000(0) |" in nmse
+    assert "| PL-MCMC | 0.4000(0) |" in rest
+    assert "average" not in rest
+    # 25 and 100 draws, in closed form: 1 - 2 (1 + .05 (n - 1)) / (n + 1).
+    assert "0.831 with 25 (PL-MCMC)" in rest
+    assert "0.882 with 100 (the others)" in rest
+    # A machine's seconds are no sample: they have no error.
+    seconds = rest.split("## seconds")[1]
+    assert "| PL-MCMC | 1,200.5 |" in seconds
+    assert "| mean | 1,200.0 [1] |" in seconds
+
+
 def test_the_paper_s_numbers_are_all_there():
     # That they stand where they should: test_table1_numbers, test_table2_numbers.
     assert set(PAPER) == set(CELLS)
     assert all(len(row) == 8 for row in PAPER.values())
-    assert all(len(row) == len(table2.SETS) for row in table2.PAPER.values())
+    assert all(len(row) == len(rows.SETS) for row in rows.PAPER.values())
     assert list(FILLERS) == ["mean", "PL-MCMC", "plmcmc", "MisGAN"]

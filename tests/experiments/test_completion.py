@@ -352,6 +352,8 @@ def test_each_says_only_how_it_reads_the_paper_itself(scale):
         assert word not in cifar.replace("D.1, D.2)", "")
     for word in ("quarter", "Sampled starts", "5.1"):
         assert word not in faces
+    assert "Faces have as many levels as the flow" in faces
+    assert cifar.count("not finite") == faces.count("not finite") == 1
     # Nobody trained a flow of patches by that command.
     for own in (cifar, faces):
         assert ("trained with `plmcmc fit-flow`" in own) == (scale != "smoke")

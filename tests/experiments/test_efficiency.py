@@ -13,7 +13,7 @@ from plmcmc.experiments.digits.masked import Case
 from plmcmc.experiments.efficiency import studies
 from plmcmc.experiments.efficiency.captions import ends_of
 from plmcmc.experiments.efficiency.converged import Truth
-from plmcmc.experiments.efficiency.figures import _envelope, looks_of, on_a_grid
+from plmcmc.experiments.efficiency.figures import _envelope, _lines, looks_of, on_a_grid
 from plmcmc.experiments.efficiency.studies import CONVERGED, STUDIES, Efficiency, shown
 from plmcmc.experiments.reproduce import reproduce
 from plmcmc.experiments.study import Found, Place
@@ -299,6 +299,19 @@ class TestCurves:
         grid, curves = on_a_grid(runs, "passes", "acceptance")
         assert grid.tolist() == [20, 40]
         np.testing.assert_allclose(curves, [[0.2, 0.4]] * 2)
+
+    def test_are_drawn_beside_a_mean_of_as_many_exact_draws(self):
+        drawn = {}
+
+        class Panel:
+            def axhline(self, height, **look):
+                drawn[look["label"]] = height
+
+        converged = Found({"RMSE": 0.3, "noise": 0.4})
+        _lines(Panel(), "RMSE", converged, 7)
+        assert drawn == {"mean of 7 exact draws": pytest.approx(0.5)}
+        _lines(Panel(), "RMSE to the converged mean", converged, 8)
+        assert drawn["mean of 8 exact draws"] == 0.4
 
     def test_have_envelopes_of_one_deviation(self, monkeypatch):
         """Of a sample of replications: over one less than there are."""

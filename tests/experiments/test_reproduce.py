@@ -1,5 +1,6 @@
 """Experiments go on from where they were stopped, run what is asked for, and say what they did."""
 
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -232,8 +233,19 @@ def test_data_that_is_not_there_is_asked_for(tmp_path, capsys):
         place.find("uci/x.csv")
     with pytest.raises(DataError, match=r"expected uci/x.csv or x.csv in .*; found neither"):
         Place(tmp_path, tmp_path, data=tmp_path).find("uci/x.csv", "x.csv")
+    with pytest.raises(DataError, match=r"expected faces in .*; found nothing of that name"):
+        Place(tmp_path, tmp_path, data=tmp_path).find("faces")
     assert main(["reproduce", "table2", "-o", str(tmp_path / "out")]) == 2
     assert "pass --data" in capsys.readouterr().err
+    # A directory that is not there is named, not all that might have been in it.
+    (tmp_path / "file").touch()
+    for name, kind in (("nowhere", "nothing"), ("file", "a file")):
+        own = tmp_path / name
+        assert main(["reproduce", "mnist", "--data", str(own), "-o", str(tmp_path / "out")]) == 2
+        told = capsys.readouterr().err
+        assert (
+            told == f"plmcmc: expected a directory of data at {own} (--data); found {kind} there\n"
+        )
     assert not (tmp_path / "out").exists()
 
 
@@ -271,6 +283,10 @@ def test_the_command_lists_all(capsys):
     assert main(["reproduce", "--list"]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in CATALOGUE)
+    # Sections and appendices, such as "6.1, E.1", and nothing else.
+    one = r"(\d\.\d|[B-E](\.\d)?)"
+    sections = [entry.section for entry in CATALOGUE.values()]
+    assert [own for own in sections if not re.fullmatch(f"{one}(, {one})*", own)] == []
     assert main(["reproduce"]) == 2
     assert "--list" in capsys.readouterr().err
 

@@ -350,7 +350,11 @@ def test_rows_of_the_report_are_what_they_are_called(place):
         "| MisGAN | 6(1) |",
         "| MisGAN, the paper's | 0.6(1) |",
     ]
-    assert "standard error: over 2 test masks of one training" in rmse
+    assert "standard errors over 2 test masks of one training, which leave out" in rmse
+    # Ours averages more draws than the paper: whoever compares must know, and FIDs are no match.
+    assert "Averages are of 10 draws for PL-MCMC (the paper's: 10) and of 80 for ours" in rmse
+    assert "compared" not in rmse
+    assert "not with the paper's.**" in fid
 
 
 def test_several_trainings_have_the_error_of_their_means(place):
@@ -361,7 +365,12 @@ def test_several_trainings_have_the_error_of_their_means(place):
     report = replace(Table1(Budget(), tests=2), trainings=3).report(found, place)
     # Means .11, .21, .31, deviation .1: masks within a training would make it .04.
     assert "| mean | 0.21(6) |" in report
-    assert "standard error: over trainings" in report
+    assert "over trainings; where there is only one training, over 2 test masks of" in report
+    alone = {part: own for part, own in found.items() if "training 0" in part}
+    assert "Values for a single test mask: there are no" in Table1(tests=1).report(alone, place)
+    assert "over trainings; where there is only one training, there are none." in Table1(
+        tests=1
+    ).report(found, place)
 
 
 def test_distances_by_two_classifiers_are_not_compared_in_silence(place):

@@ -9,7 +9,7 @@ import pytest
 from plmcmc.experiments import CATALOGUE, SCALES, experiment_of, reproduce
 from plmcmc.experiments.ledger import LINES
 from plmcmc.experiments.provenance import made_on, where_from
-from plmcmc.experiments.report import differing
+from plmcmc.experiments.report import _shown, differing
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,14 @@ def test_settings_within_settings():
         ("inner.width", 4, 8),
         ("rate", 0.25, 0.5),
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(None, "default"), ((), "none"), ([], "none"), ((1, 0.25), "1, 0.25"), (0, "0"), ("", "")],
+)
+def test_settings_in_words(value, words):
+    assert _shown(value) == words
 
 
 def test_parts_that_were_made_alike_have_a_line():

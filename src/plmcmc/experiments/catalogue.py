@@ -27,13 +27,13 @@ CATALOGUE = {
     "table1": Entry(
         "digits.table1",
         "6.1, E.1",
-        "digits: training on incomplete ones and completing them, RMSE and FID",
+        "digits completed by models trained on incomplete digits, RMSE and FID",
         "mnist",
     ),
     "table2": Entry(
         "tables.table2",
         "6.2, E.2",
-        "tables: training and filling with half of the values missing, NMSE",
+        "tables with half of their values hidden and filled in, NMSE",
         "uci",
     ),
     "cifar": Entry(
@@ -89,7 +89,7 @@ CATALOGUE = {
     ),
     "proposal": Entry(
         "proposal.diagram",
-        "one proposal, illustrated in two dimensions",
+        "3.2, B",
         "one proposal, drawn in two dimensions",
     ),
 }

@@ -74,7 +74,9 @@ def differing(here: Any, full: Any, name: str = "") -> Iterator[tuple[str, Any, 
 
 def _shown(value: Any) -> str:
     if value is None:
-        return "not set"
+        return "default"
+    if isinstance(value, list | tuple) and not value:
+        return "none"
     if isinstance(value, list | tuple):
         value = ", ".join(f"{own:.4g}" if isinstance(own, float) else str(own) for own in value)
     text = str(value).replace("|", "/")

@@ -98,11 +98,16 @@ class Place:
                 f"this scale reads {first}: pass --data with a directory that contains "
                 f"{'it' if one else 'them'}, or choose --scale smoke, which needs no data"
             )
+        if not self.data.is_dir():
+            kind = "a file" if self.data.exists() else "nothing"
+            return f"expected a directory of data at {self.data} (--data); found {kind} there"
         # Of more than two names, the documentation has the others.
         shown = (" or ".join(names if len(names) == 2 else names[:1]) for names in lacking)
-        none = "neither" if one and len(lacking[0]) == 2 else "none of them"
+        found = "none of them"
+        if one:
+            found = "neither" if len(lacking[0]) == 2 else "nothing of that name"
         return (
-            f"expected {', '.join(shown)} in {self.data}; found {none} (docs/reproduce.md says "
+            f"expected {', '.join(shown)} in {self.data}; found {found} (docs/reproduce.md says "
             "where to get them)"
         )
 

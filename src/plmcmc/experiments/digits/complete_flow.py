@@ -8,16 +8,13 @@ from typing import Any
 import torch
 
 from plmcmc.experiments.cache import made_once, shared_path
+from plmcmc.experiments.readings import LEVELS
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
 from plmcmc.flows import Preprocessed, load, save
 from plmcmc.training import MonteCarloEM, paper_mnist
 
 # How the paper is read where it tells of the flow, for all that ask it.
-LEVELS = (
-    "'K = 5, L = 4' (D.3, E.1) uses Glow's terms, but NICE has no levels: read as 4 couplings "
-    "with 5 hidden layers each."
-)
 FLOW_READINGS = (
     LEVELS,
     "At full scale the flow is trained with networks in bfloat16, compiled steps and weights in "

@@ -21,6 +21,7 @@ from plmcmc.experiments.digits.masked import masked_digit
 from plmcmc.experiments.digits.missing import masks_of, mechanism_of
 from plmcmc.experiments.markdown import OURS, PL_MCMC, table
 from plmcmc.experiments.pictures import as_bytes, strips_of, write_strips
+from plmcmc.experiments.readings import MIXTURE, WHITENED
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
 from plmcmc.flows import full_precision, sample
@@ -91,7 +92,7 @@ class Mnist(Experiment):
         "The 'reduced variance' of the samples from which chains start (5.3) is not given: "
         "temperature .5, which equals sigma_r. Observed pixels are not inserted at the start: "
         "chains find them, as in training.",
-        "sigma_a is in whitened units (D.3), as in training.",
+        WHITENED,
         "The paper does not say which digits, or how many (5.3, D.3): the first ones of the test "
         "set, 100 at full scale, of which ten are shown.",
         *masks_of("S.O.", "P.M."),
@@ -99,8 +100,7 @@ class Mnist(Experiment):
         "RMSE is computed over the missing pixels of each digit and averaged over digits (E.1), "
         "with pixels in [0, 1]; for a single completion it is also averaged over chains. The "
         "paper gives none for this task.",
-        "The paper describes choosing between two proposals, and correcting only for the chosen "
-        "one, as an approximation (D.3); it is exact.",
+        MIXTURE,
         f"R-hat of {PL_MCMC} is computed from its states after every 200 proposals, from the "
         f"start: the paper mentions no warm-up. R-hat of {OURS} is computed from all its draws.",
         *FLOW_READINGS,

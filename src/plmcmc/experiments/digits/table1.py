@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -13,79 +13,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from plmcmc.chains import described
-from plmcmc.experiments.digits.complete_flow import LEVELS
 from plmcmc.experiments.digits.filler import Budget
 from plmcmc.experiments.digits.fillers import FILLERS
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import MECHANISMS, masks_of, mechanism_of
 from plmcmc.experiments.digits.resumable_tests import kept_scores, scored
-from plmcmc.experiments.markdown import row_label, table, with_error
+from plmcmc.experiments.digits.rows import TOLD, Numbers, judges
+from plmcmc.experiments.markdown import row_label, table
+from plmcmc.experiments.readings import LEVELS, MIXTURE, WHITENED, not_reduced
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
 from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
 
 # The cells that bars are set for come first.
 CELLS = tuple(f"{kind} {rate}" for rate in (0.6, 0.3, 0.9) for kind in MECHANISMS)
-# RMSE and FID as printed: mean; PL-MCMC, single and average; MisGAN.
-PAPER = {
-    "I.M. 0.3": (
-        *("0.2570(1)", "0.153(1)", "0.130(2)", "0.1277(4)"),
-        *("23.5(1)", "1.56(7)", "1.58(8)", "0.17(1)"),
-    ),
-    "I.M. 0.6": (
-        *("0.2573(1)", "0.1585(6)", "0.1456(1)", "0.167(2)"),
-        *("72.2(1)", "5.7(5)", "6.1(5)", "0.78(2)"),
-    ),
-    "I.M. 0.9": (
-        *("0.2574(0)", "0.261(2)", "0.256(1)", "0.326(4)"),
-        *("114.7(1)", "87(2)", "90(2)", "11(1)"),
-    ),
-    "S.O. 0.3": (
-        *("0.0577(3)", "0.0410(3)", "0.0371(3)", "0.0439(6)"),
-        *("0.1(0)", "0.075(1)", "0.076(1)", "0.006(1)"),
-    ),
-    "S.O. 0.6": (
-        *("0.1688(2)", "0.152(3)", "0.137(2)", "0.159(2)"),
-        *("5.8(1)", "1.4(2)", "1.7(2)", "0.6(1)"),
-    ),
-    "S.O. 0.9": (
-        *("0.2467(1)", "0.2595(8)", "0.2535(7)", "0.322(1)"),
-        *("68.7(2)", "50(2)", "54(1)", "4(1)"),
-    ),
-    "P.M. 0.3": (
-        *("0.2629(3)", "0.1795(8)", "0.1565(5)", "0.1956(8)"),
-        *("17.0(1)", "1.6(1)", "1.8(1)", "0.8(1)"),
-    ),
-    "P.M. 0.6": (
-        *("0.2641(1)", "0.221(4)", "0.205(3)", "0.247(1)"),
-        *("57.6(1)", "15(1)", "16(1)", "2.9(2)"),
-    ),
-    "P.M. 0.9": (
-        *("0.2622(0)", "0.2675(8)", "0.2648(9)", "0.3693(9)"),
-        *("110.5(1)", "89(2)", "92(2)", "16(2)"),
-    ),
-}
-PRINTED = ("mean", "PL-MCMC, single", "PL-MCMC, average", "MisGAN")
-# Rows of our tables, by method; those that draw have two.
-ROWS = (
-    "mean",
-    "PL-MCMC, single",
-    "PL-MCMC, average",
-    "plmcmc, single",
-    "plmcmc, average",
-    "MisGAN",
+INCOMPARABLE = (
+    "**Our FIDs are of a classifier trained here: they can be compared with each other, not with "
+    "the paper's.**"
 )
-
-
-# What methods tell of themselves, by its name in our tables: method, name and form.
-TOLD = {
-    "PL-MCMC: proposals accepted in training": ("PL-MCMC", "accepted in training", ".3f"),
-    "plmcmc: trajectories accepted in training": ("plmcmc", "accepted in training", ".3f"),
-    "plmcmc: missing pixels at R-hat 1.1 or less": ("plmcmc", "share at R-hat 1.1 or less", ".3f"),
-    "plmcmc: 90% intervals hold": ("plmcmc", "90% intervals hold", ".3f"),
-    "plmcmc: nats of whole training digits": ("plmcmc", "nats of whole training digits", ".1f"),
-    "plmcmc: nats of whole test digits": ("plmcmc", "nats of whole test digits", ".1f"),
-    "MisGAN: epochs": ("MisGAN", "epochs", ".0f"),
-}
 
 
 @dataclass(frozen=True)
@@ -107,6 +51,9 @@ class Table1(Experiment):
         LEVELS,
         "E.1 writes sigma_p for the standard deviation of resampling: read as sigma_r, which is "
         "1.814, and .5 from the E-step after epoch 500 on.",
+        not_reduced("E.1", "1.814", "logistic"),
+        WHITENED,
+        MIXTURE,
         "Pixels that are constant over all digits are whitened with a scale of 1.",
         "Completions of test digits are clamped to the observed range of each pixel, like those "
         "of training digits (E.1).",
@@ -124,8 +71,9 @@ class Table1(Experiment):
         "on complete digits. The implementation that the paper cites compares with training digits "
         "by another network: its FIDs cannot be compared with ours, but ours can be compared with "
         "each other.",
-        "On a GPU networks compute in bfloat16 (the inverse of NICE remains exact), and weights "
-        "are updated in float32.",
+        "At full scale networks compute in bfloat16 on any device, in training and in chains (the "
+        "inverse of NICE remains exact), and weights are updated in float32. E.1 names no "
+        "precision.",
         "MisGAN's networks, learning rates and moments are not printed, but E.1 names the public "
         "implementation and its defaults: ours have their sizes and rates. In its code the loss "
         "that beta weighs has no gradient for the generator of images; ours has one, as in "
@@ -134,7 +82,7 @@ class Table1(Experiment):
         "MisGAN is trained for fewer epochs than the paper's 500: the number is in the table.",
         "`plmcmc` is the paper's flow trained on smoothed digits with Hamiltonian chains "
         "(`data-hmc`) that continue from round to round, and sampled with such chains; the share "
-        "of pixels at R-hat 1.1 or less is among the numbers.",
+        "of pixels at R-hat 1.1 or less is among the numbers. Its average is of all draws.",
     )
 
     def parts(self) -> list[str]:
@@ -196,70 +144,43 @@ class Table1(Experiment):
         """Return RMSE and FID of every cell, the paper's beside ours."""
         del place
         there = [cell for cell in self.cells if any(own.startswith(cell) for own in found)]
-        text = ""
-        for place_in_line, score in ((0, "RMSE"), (4, "FID")):
-            rows = self._rows(found, there, score, place_in_line)
-            text += f"## {score}\n\nMean with its standard error: {self._over(found)}.\n\n"
-            text += table("", there, rows) + "\n"
-        rows = [
-            (row_label(method), self._told(found, there, method, "seconds in all", ".0f"))
+        numbers, text = Numbers(found, self.trainings), ""
+        for place_in_line, score, caution in (
+            (0, "RMSE", self._averaged),
+            (4, "FID", INCOMPARABLE),
+        ):
+            text += f"## {score}\n\n{self._over(numbers)} {caution}\n\n"
+            text += table("", there, numbers.rows(there, score, place_in_line)) + "\n"
+        rows = (
+            (row_label(method), numbers.told(there, method, "seconds in all", ".0f"))
             for method in self.methods
-        ]
+        )
         text += "## Seconds for a training and its tests\n\n" + table("", there, rows)
-        rows = [(row_label(name), self._told(found, there, *own)) for name, own in TOLD.items()]
+        rows = [(row_label(name), numbers.told(there, *own)) for name, own in TOLD.items()]
         if any(any(cells) for _, cells in rows):
             text += "\n## Other numbers\n\n" + table("", there, rows)
-        return text + _judges(found)
+        return text + judges(found)
 
-    def _rows(
-        self, found: Mapping[str, Found], cells: Sequence[str], score: str, first: int
-    ) -> Iterator[tuple[str, list[str]]]:
-        for row in ROWS:
-            method, _, kind = row.partition(", ")
-            name = f"{score}, {kind}" if kind else score
-            values = [self._values(found, cell, method, name) for cell in cells]
-            yield row_label(row), [with_error(own) for own in values]
-            if row in PRINTED:
-                at = first + PRINTED.index(row)
-                printed = [PAPER[cell][at] if cell in PAPER else "" for cell in cells]
-                yield f"{row}, the paper's", printed
-
-    def _values(self, found: Mapping[str, Found], cell: str, method: str, name: str) -> list[float]:
-        """Return a mean for every training; of one alone, its test masks."""
-        lines = [line.numbers[name] for line in self._lines(found, cell, method)]
-        return lines[0] if len(lines) == 1 else [float(np.mean(line)) for line in lines]
-
-    def _lines(self, found: Mapping[str, Found], cell: str, method: str) -> list[Found]:
-        parts = (f"{cell}, training {number}, {method}" for number in range(self.trainings))
-        return [found[part] for part in parts if part in found]
-
-    def _over(self, found: Mapping[str, Found]) -> str:
+    def _over(self, numbers: Numbers) -> str:
         """Return what errors are over: masks of one training say nothing of another."""
-        counts = {len(self._lines(found, cell, own)) for cell in self.cells for own in self.methods}
-        alone = f"over {self.tests} test masks of one training" if self.tests > 1 else "one mask"
-        if max(counts, default=0) < 2:
-            return alone
-        return f"over trainings; {alone} where there is only one training"
+        counts = {len(numbers.lines(cell, own)) for cell in self.cells for own in self.methods}
+        masks = f"{self.tests} test masks of one training, which leave out how trainings differ"
+        words = "Means with their standard errors over "
+        if max(counts, default=0) > 1:
+            alone = f"over {masks}" if self.tests > 1 else "there are none"
+            return f"{words}trainings; where there is only one training, {alone}."
+        if self.tests == 1:
+            return "Values for a single test mask: there are no standard errors."
+        return f"{words}{masks}."
 
-    def _told(
-        self, found: Mapping[str, Found], cells: Sequence[str], method: str, name: str, form: str
-    ) -> list[str]:
-        lines = (self._lines(found, cell, method) for cell in cells)
-        # One number, or one for every test or E-step, of which there may be none.
-        told = [[v for own in line for v in np.ravel(own.numbers.get(name, []))] for line in lines]
-        return [f"{np.mean(own):{form}}" if len(own) > 0 else "" for own in told]
-
-
-def _judges(found: Mapping[str, Found]) -> str:
-    """Return how good classifiers are, and a warning if there is more than one."""
-    judges: dict[str, float] = {}
-    for own in found.values():
-        judges[own.numbers.get("classifier", "not noted")] = own.numbers["classifier's accuracy"]
-    named = "; ".join(f"{name}: {accuracy:.4f}" for name, accuracy in judges.items())
-    text = f"\nAccuracy of the classifier on test digits, by a hash of its weights: {named}.\n"
-    if len(judges) > 1:
-        text += "**FIDs use different classifiers: they cannot be compared with each other.**\n"
-    return text
+    @property
+    def _averaged(self) -> str:
+        """What averages are of: more draws alone bring them nearer to the truth."""
+        own = self.budget
+        return (
+            f"Averages are of {own.chains} draws for PL-MCMC (the paper's: 10) and of "
+            f"{own.our_chains * own.our_draws} for ours (plmcmc)."
+        )
 
 
 def at(name: str, scale: str) -> Table1:

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from plmcmc.experiments.cache import write_figure
-from plmcmc.experiments.digits.complete_flow import LEVELS
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits, Seen, Trained
 from plmcmc.experiments.digits.missing import masks_of, mechanism_of
 from plmcmc.experiments.markdown import table
 from plmcmc.experiments.pictures import Bytes, as_bytes, covered, write_strips
+from plmcmc.experiments.readings import LEVELS, MIXTURE, WHITENED, not_reduced
 from plmcmc.experiments.sources import Pixels, embedded_digits, mnist
 from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
 from plmcmc.statistics import reconstruction_rmse
@@ -51,6 +51,9 @@ class TrainingProgress(Experiment):
         ".5.",
         "Chains of an E-step start at samples of the flow, without inserting observed pixels, and "
         "make 2,000 proposals: E.1 states neither for training.",
+        not_reduced("E.1", "1.814", "logistic"),
+        WHITENED,
+        MIXTURE,
         LEVELS,
         *masks_of("P.M."),
         "Pixels that are constant where they are observed cannot be divided by their standard "

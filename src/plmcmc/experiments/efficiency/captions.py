@@ -27,7 +27,7 @@ SHORT = NAMES | {"plmcmc": OURS_IN_SHORT}
 # What the paper says of its figures; it prints no numbers.
 PAPER = {
     "sigma_a": "The paper (6.3): PL-MCMC beats Gibbs even with a flat auxiliary density, also per "
-    "flow transformation; tighter densities are faster up to about 10^-1.5, and detrimental "
+    "flow transformation; tighter densities are faster up to about 10^-1.5, and may be detrimental "
     "beyond; 10^-3 and 10^-6 nearly coincide.",
     "sigma_p": "The paper (6.3): larger perturbations converge faster at first, but may have "
     "trouble in concentrated regions.",

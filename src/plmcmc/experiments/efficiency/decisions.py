@@ -19,6 +19,7 @@ from plmcmc.experiments.digits.complete_flow import FLOW_READINGS
 from plmcmc.experiments.digits.masked import MaskedDigit, masked_digit
 from plmcmc.experiments.efficiency.figures import envelopes, middle_and_spread
 from plmcmc.experiments.markdown import over_replications, table, with_error
+from plmcmc.experiments.readings import MIXTURE, WHITENED
 from plmcmc.experiments.study import Experiment, Found, Place, more
 from plmcmc.posterior.methods import Metropolis
 from plmcmc.target import NormalAuxiliary
@@ -65,6 +66,8 @@ class Decisions(Experiment):
         "proposal was accepted.",
         "Chains start at samples of the flow, as in E.3, and must first find the observed pixels: "
         "early and late proposals are reported separately.",
+        WHITENED,
+        MIXTURE,
         *FLOW_READINGS,
     )
 

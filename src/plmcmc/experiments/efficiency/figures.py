@@ -47,7 +47,7 @@ class Look(NamedTuple):
 
 
 def draw_curves(
-    path: Path, runs: Runs, reference: str, passes: int, converged: Found | None
+    path: Path, runs: Runs, reference: str, passes: int, converged: Found | None, chains: int
 ) -> None:
     """Draw every curve against proposals and against flow passes.
 
@@ -57,6 +57,7 @@ def draw_curves(
         reference: the variant at the paper's defaults: red, as in the paper.
         passes: that PL-MCMC had.
         converged: what chains should come to.
+        chains: that curves are means over.
     """
     from matplotlib.figure import Figure
 
@@ -69,7 +70,7 @@ def draw_curves(
                 # A trajectory is no proposal: it costs as many passes as it has turns.
                 if across == "passes" or name != "plmcmc":
                     _envelope(panel, own, across, kind, name, looks[name])
-            _lines(panel, kind, converged)
+            _lines(panel, kind, converged, chains)
             panel.set(xlabel=words, ylabel=title)
             _scales(panel, across, kind, passes)
     handles, labels = axes[1][1].get_legend_handles_labels()
@@ -172,14 +173,14 @@ def on_a_grid(own: Sequence[Found], across: str, kind: str) -> tuple[Curve, Curv
     )
 
 
-def _lines(panel: Any, kind: str, converged: Found | None) -> None:
+def _lines(panel: Any, kind: str, converged: Found | None, chains: int) -> None:
     """Draw where a mean of as many exact draws would be."""
     if converged is None or kind == "acceptance":
         return
     off = converged.numbers["RMSE"] if kind == "RMSE" else 0.0
     height = math.hypot(off, converged.numbers["noise"])
     panel.axhline(
-        height, color="gray", linestyle="--", linewidth=1, label="with this many exact draws"
+        height, color="gray", linestyle="--", linewidth=1, label=f"mean of {chains} exact draws"
     )
 
 

@@ -24,6 +24,7 @@ from plmcmc.experiments.efficiency.captions import (
 )
 from plmcmc.experiments.efficiency.converged import Converged, Truth
 from plmcmc.experiments.efficiency.figures import draw_curves, draw_means, envelopes
+from plmcmc.experiments.readings import MIXTURE, WHITENED
 from plmcmc.experiments.study import Experiment, Found, Place, more
 from plmcmc.posterior import Method, condition
 from plmcmc.posterior.methods import Gibbs, Metropolis, Pullback
@@ -82,7 +83,9 @@ class Efficiency(Experiment):
         "RMSE is computed over the hidden pixels, from the mean of 100 chains' completions at "
         "that proposal, not from running averages; pixels are in [0, 1], and nothing is clamped.",
         "The acceptance rate is that of the proposals since the previous point, over all chains.",
-        "sigma_a is in whitened units, as in training; 10^-6 runs in float64.",
+        WHITENED,
+        "With sigma_a 10^-6, which float32 cannot resolve, chains run in float64.",
+        MIXTURE,
         "One Gibbs proposal redraws one randomly chosen hidden pixel from a normal distribution "
         "fitted to the training set.",
         "For constant pixels, the Gibbs proposal has no standard deviation to use (E.3): it uses "
@@ -196,7 +199,8 @@ class Efficiency(Experiment):
             text += about(counts)
             text += table_of(runs) + "\n"
             path = place.output / "curves.png"
-            draw_curves(path, runs, self.reference, PASSES * self.proposals, converged)
+            passes = PASSES * self.proposals
+            draw_curves(path, runs, self.reference, passes, converged, self.chains)
             text += f"{envelopes(counts)}\n\n![Curves]({path.name})\n\n"
         if converged is not None:
             taken = (self.converged.chains, self.converged.draws)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from plmcmc.experiments.images.glow_flow import EPOCHS, PATCHES, SCALES, SIDE, STEPS, WIDTH
 
 THEIRS = "The paper uses pretrained flows by others (K = 32, L = 3, 512 channels; D.1, D.2)"
-TRAINED = f"{THEIRS}; this one was trained with `plmcmc fit-flow`, and is smaller "
-TRAINED += "(docs/results/images.md)."
+TRAINED = f"{THEIRS}; this one was trained with `plmcmc fit-flow`: it is smaller, its networks are "
+TRAINED += "smooth, and its training adds noise to the images (docs/results/images.md)."
 TINY = (
     f"{THEIRS}. Scale smoke uses a tiny flow (K = {STEPS}, L = {SCALES}, {WIDTH} channels), "
     f"trained for {EPOCHS} epochs on {PATCHES} patches of {SIDE} x {SIDE} pixels from "
@@ -29,10 +29,16 @@ OWN = {
         "whose observed half is not that of the image, as in training.",
         "'Equal starts' is Algorithm 1 with the starting points of the default sampler: samples "
         "at temperature 1, with the observed values inserted.",
+        "Faces have as many levels as the flow: 5 bits for the one of docs/results/images.md. The "
+        "paper does not say how many.",
         "Real faces are not shown: pictures show images drawn from the flow at temperature .7, "
         "numbers are for real ones.",
     ),
 }
+OVERFLOW = (
+    "Where a chain would start at a sample of the flow that is not finite, it starts at one of "
+)
+OVERFLOW += "half the temperature."
 WHICH = {
     "cifar": "The paper does not say which images, or how many (D.1): the first test images.",
     "celeba": "The paper's faces are 'at random from the full dataset' (D.2), on which its flow "
@@ -43,5 +49,5 @@ WHICH = {
 def readings_of(task: str, *, embedded: bool) -> list[str]:
     """Return how the paper is read for `"cifar"` or `"celeba"`, on patches or on its images."""
     if embedded:
-        return [TINY, *OWN[task], SCALE]
-    return [TRAINED, *OWN[task], SCALE, WHICH[task]]
+        return [TINY, *OWN[task], OVERFLOW, SCALE]
+    return [TRAINED, *OWN[task], OVERFLOW, SCALE, WHICH[task]]

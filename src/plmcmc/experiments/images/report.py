@@ -67,7 +67,7 @@ def _samples(heat: str, own: Found, output: Path) -> str:
 def _completed(missing: str, ways: Ways, output: Path) -> str:
     name = file_name(missing)
     text = (
-        f"## {missing}\n\n"
+        f"## {in_words(missing)} missing\n\n"
         + table("", [*COLUMNS, *ERRORS, "log p of final states"], _rows(ways))
         + "\n"
     )
@@ -83,6 +83,17 @@ def _completed(missing: str, ways: Ways, output: Path) -> str:
         text += f"{NAMES[way]}, by {unit}:\n\n![progression, {way}]({path.name})\n\n"
     path = _trace(ways, output / f"{name}-trace.png")
     return text + f"![log p by passes]({path.name})\n\n"
+
+
+def in_words(missing: str) -> str:
+    """Return what is missing, as a heading has it.
+
+    Example:
+        >>> in_words("hole 8"), in_words("right half")
+        ('The central 8 x 8 pixels', 'The right half')
+    """
+    side = missing.removeprefix("hole ")
+    return f"The {missing}" if side == missing else f"The central {side} x {side} pixels"
 
 
 def _rows(ways: Ways) -> Iterator[tuple[str, list[str]]]:
