@@ -204,6 +204,8 @@ def test_only_a_report(tmp_path, counting):
     run(tmp_path, only="part 1")
     assert "sum 1.0" in run(tmp_path, report_only=True)
     assert RUN == ["part 1"]
+    with pytest.raises(ValueError, match="leave out --only 'part 1'"):
+        run(tmp_path, only="part 1", report_only=True)
 
 
 def test_settings_that_count_are_told_apart_from_those_that_do_not():

@@ -55,6 +55,8 @@ def reproduce(
     """
     experiment = experiment_of(name, scale)
     device_of(device)
+    if report_only and only is not None:
+        raise ValueError(f"a report is of all parts that are done: leave out --only {only!r}")
     wanted = [] if report_only else _wanted(experiment, name, only)
     own = Path(output) / f"{name}-{scale}"
     known = None if data is None else Path(data)
