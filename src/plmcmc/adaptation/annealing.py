@@ -16,6 +16,7 @@ from torch import Tensor
 
 from plmcmc.flows import row_sum
 from plmcmc.kernels import Frame, Hamiltonian
+from plmcmc.kernels.base import acceptable
 from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.rng import Streams
 
@@ -41,7 +42,9 @@ def lead(
     # Slowly at first: there the weights change most.
     shares = [(stage / stages) ** 2 for stage in range(stages + 1)]
     for before, share in pairwise(shares):
-        log_weight = log_weight + (share - before) * (state.log_density - gaussian(state))
+        # Where the conditional has no density, a walker weighs nothing.
+        gain = acceptable(state.log_density) - gaussian(state)
+        log_weight = log_weight + (share - before) * gain
         if share < 1:
             state, info = replace(kernel, share=share).step(state, streams)
             spent += info.passes

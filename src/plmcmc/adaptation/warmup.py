@@ -58,6 +58,8 @@ class Warmup:
         windows: trajectories per window; each begins with a new metric.
         stretches: trajectories per further window; each begins by widening the last frame along
             the directions in which the draws spread further than the metric says.
+        way: share of the way, on a logarithmic scale, that frames are widened. Half is best for
+            chains; the whole way makes the frame's Gaussian cover the draws.
         acceptance: mean acceptance probability that step sizes aim at.
         trajectory: angle that a trajectory turns through; a quarter turn forgets a Gaussian. Draws
             go further where the last window's still resembled the ones before (see `further`).
@@ -73,6 +75,7 @@ class Warmup:
     climb_steps: int = 100
     windows: tuple[int, ...] = (10, 15)
     stretches: tuple[int, ...] = (15, 20)
+    way: float = 0.5
     acceptance: float = 0.65
     trajectory: float = 2.2
     jitter: float = 0.2
@@ -126,7 +129,8 @@ class Warmup:
                 frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
                 spent += products
             else:
-                frame = widened(frame, pool.offsets, pool.mean, pool.draws * INDEPENDENT)
+                worth = pool.draws * INDEPENDENT
+                frame = widened(frame, pool.offsets, pool.mean, worth, way=self.way)
             kernel = self._kernel(target, frame, steps, streams)
             (state, steps, passes), pool, memory = self._window(kernel, state, length, streams)
             spent += passes

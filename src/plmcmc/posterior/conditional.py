@@ -208,6 +208,11 @@ class Conditional:
             random_state: a seed.
             progress: show a bar; by default on a terminal only.
 
+        Modes of the missing values that no walker finds are left out of the estimate.
+
+        Warns:
+            EvidenceWarning: naming rows whose estimate rests on a few walkers.
+
         Example:
             >>> import plmcmc
             >>> flow = plmcmc.Linear.of_moments(torch.zeros(2), torch.eye(2) + 0.5)

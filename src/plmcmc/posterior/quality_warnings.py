@@ -6,11 +6,14 @@ import warnings
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plmcmc.posterior.draws import Draws
 from plmcmc.statistics.convergence import MINIMUM_DRAWS
 
 RHAT_LIMIT = 1.05
+# Walkers whose weights must count, for their spread to say how far off their mean may be.
+FEWEST_WALKERS = 10
 # Fewer proposals than this may all be rejected by a healthy chain.
 STUCK_STEPS = 20
 
@@ -21,6 +24,10 @@ class ConvergenceWarning(UserWarning):
 
 class StuckWarning(UserWarning):
     """A chain never moved."""
+
+
+class EvidenceWarning(UserWarning):
+    """The evidence of a row rests on a few walkers."""
 
 
 class BiasedWarning(UserWarning):
@@ -83,6 +90,21 @@ def _warn_unconverged(draws: Draws) -> None:
     )
 
 
+def warn_of_evidence(standard_error: NDArray[np.float64], particles: int) -> None:
+    """Say whose evidence rests on so few walkers that its standard error cannot be trusted."""
+    # The number of equal weights whose mean would have the same error.
+    worth = particles / (1 + (particles - 1) * standard_error**2)
+    least = min(FEWEST_WALKERS, particles // 2)
+    few = np.flatnonzero(~(worth >= least))
+    if len(few):
+        _say(
+            EvidenceWarning,
+            f"{named_rows(few)}: the evidence rests on fewer than {least} of {particles} "
+            "walkers: it may be too low, and its standard error too small. Increase stages, then "
+            "particles",
+        )
+
+
 def named_rows(numbers: Iterable[int]) -> str:
     """Name up to ten rows, each once, by their numbers."""
     names = sorted(set(numbers))
@@ -92,5 +114,5 @@ def named_rows(numbers: Iterable[int]) -> str:
 
 
 def _say(category: type[Warning], message: str) -> None:
-    # The caller of Conditional.sample: _say, _warn_*, warn and sample lie between.
+    # The caller of a Conditional's method: two functions here and two of the room lie between.
     warnings.warn(message, category, stacklevel=5)
