@@ -263,7 +263,7 @@ class TestWarnings:
             )
         messages = {w.category: str(w.message) for w in caught}
         assert messages[StuckWarning].startswith("row 3: a chain never")
-        assert "(worst inf at row 3, entry (1,))" in messages[ConvergenceWarning]
+        assert "(worst inf at row 3, column 1)" in messages[ConvergenceWarning]
 
     def test_unconverged_chains(self):
         x = table()
@@ -289,8 +289,17 @@ class TestWarnings:
             )
         rhat = np.where(draws.observed, -1, draws.rhat())
         row, column = np.unravel_index(rhat.argmax(), rhat.shape)
-        expected = f"(worst {rhat.max():.3g} at row {row}, entry ({column},))"
+        expected = f"(worst {rhat.max():.3g} at row {row}, column {column})"
         assert expected in str(caught[0].message)
+
+    def test_few_draws_may_differ_by_chance(self):
+        posterior = plmcmc.condition(correlated(), table())
+        with pytest.warns(ConvergenceWarning, match=r"Of so few draws per chain \(5\) .* chance"):
+            posterior.sample(5, random_state=0)
+        # Chains that stand still are no chance, however few their draws.
+        still = methods.CrankNicolson(step=1e-9, auxiliary=NormalAuxiliary(1.0))
+        with pytest.warns(ConvergenceWarning, match="have not converged"):
+            posterior.sample(5, method=still, random_state=0)
 
     def test_a_biased_method(self):
         message = warned(BiasedWarning, "data-ula", table())

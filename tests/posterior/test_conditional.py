@@ -688,7 +688,8 @@ def test_nothing_is_rounded_while_a_flow_is_checked_sampled_and_judged():
     flow.rounded = set()
     before = torch.backends.cudnn.allow_tf32
     posterior = plmcmc.condition(flow, [[1.0, float("nan")]])
-    posterior.sample(5, chains=2, warmup=4, random_state=0, progress=False)
+    with quiet():
+        posterior.sample(5, chains=2, warmup=4, random_state=0, progress=False)
     posterior.log_prob([[1.0, 0.5]], particles=4, stages=2, random_state=0)
     assert flow.rounded == {False}
     assert torch.backends.cudnn.allow_tf32 == before

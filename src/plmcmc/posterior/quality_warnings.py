@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc.posterior.draws import Draws
-from plmcmc.statistics.convergence import MINIMUM_DRAWS
+from plmcmc.statistics.convergence import MINIMUM_DRAWS, rhat_by_chance
 
 RHAT_LIMIT = 1.05
 # Walkers whose weights must count, for their spread to say how far off their mean may be.
@@ -79,14 +79,22 @@ def _warn_unconverged(draws: Draws) -> None:
     rows = np.flatnonzero(bad.reshape(len(bad), -1).any(1))
     severity = np.where(bad, np.nan_to_num(rhat, nan=np.inf, posinf=np.inf), -np.inf)
     place = tuple(int(i) for i in np.unravel_index(int(np.argmax(severity)), rhat.shape))
-    worst = f"worst {rhat[place]:.3g} at row {place[0]}, entry {place[1:]}"
-    count = draws.values.shape[1]
+    column = f"column {place[1]}" if len(place) == 2 else f"entry {place[1:]}"
+    worst = f"worst {rhat[place]:.3g} at row {place[0]}, {column}"
+    chains, count = draws.values.shape[:2]
+    missing = int((~draws.observed).sum())
+    advice = (
+        f"These chains have not converged: increase thin or draws (now {count}), then warmup, or "
+        f"try another method (used {draws.method})"
+    )
+    if severity[place] <= rhat_by_chance(chains, count, missing):
+        advice = (
+            f"Of so few draws per chain ({count}) this may be chance: increase draws to find out"
+        )
     _say(
         ConvergenceWarning,
         f"{named_rows(rows)}: split R-hat exceeds {RHAT_LIMIT} for {int(bad.sum())} of "
-        f"{int((~draws.observed).sum())} missing entries ({worst}). These chains have not "
-        f"converged: increase thin or draws (now {count}), then warmup, or try another method "
-        f"(used {draws.method})",
+        f"{missing} missing entries ({worst}). {advice}",
     )
 
 
