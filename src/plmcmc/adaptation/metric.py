@@ -159,9 +159,10 @@ def widened(
     and wide in another, and spreads further than it says. Of the draws' covariance in the frame,
     only eigenvalues that `samples` independent draws of a round Gaussian would not show are
     believed, and shrunk to what a spike that shows so must be (Baik, Ben Arous and Peche's
-    relation). The frame is then stretched `way` of the way, on the scale of logarithms. Half is best
-    for chains: the geometric mean of the draws' covariance and the inverse curvature is the metric whose Gaussian
-    has scores closest to the target's (least Fisher divergence). The whole way costs step size.
+    relation). The frame is then stretched `way` of the way, on the scale of logarithms. Half is
+    best for chains: the geometric mean of the draws' covariance and the inverse curvature is the
+    metric whose Gaussian has scores closest to the target's (least Fisher divergence). The whole
+    way costs step size.
 
     Args:
         frame: the frame.

@@ -121,12 +121,12 @@ class Warmup:
         spent = 3 * (self.climb_steps + 1)
         pool = Pool.of(holes.gather(state.position))
         steps = torch.full((len(holes.places),), FIRST_STEP, dtype=torch.float64, device=y.device)
-        frame = memory = None
+        frame = narrow = memory = None
         for index, length in enumerate(self.windows + self.stretches):
             if frame is None or index < len(self.windows):
                 whitened = partial(target.whitened, information=information)
                 precision, products = self._metric(whitened, state.position, holes)
-                frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
+                frame = narrow = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
                 spent += products
             else:
                 worth = pool.draws * INDEPENDENT
@@ -135,8 +135,9 @@ class Warmup:
             (state, steps, passes), pool, memory = self._window(kernel, state, length, streams)
             spent += passes
         assert frame is not None
+        assert narrow is not None
         kernel = self._kernel(target, frame, steps, streams, memory)
-        return Tuned(self._with_jumps(kernel, target, holes, pool), state, spent)
+        return Tuned(self._with_jumps(kernel, target, narrow, pool), state, spent)
 
     def points(self, holes: int, chains: int) -> int:
         """Return at how many of a row's chains its metric is taken."""
@@ -205,11 +206,19 @@ class Warmup:
         return Hamiltonian(target, frame, steps, turns, low, high)
 
     def _with_jumps(
-        self, kernel: Hamiltonian, target: ConditionalTarget, holes: Holes, pool: Pool
+        self, kernel: Hamiltonian, target: ConditionalTarget, narrow: Frame, pool: Pool
     ) -> Kernel:
-        """Add jumps across the region that the row's chains have found."""
+        """Add jumps across the region that the row's chains have found, and to their draws."""
         if not self.jumps:
             return kernel
-        covariance = self.widening**2 * pool.covariance
-        wide = frame_of_covariance(covariance, pool.mean.to(target.data.values.dtype), holes)
-        return Cycle((kernel, Metropolis(target, Jump(wide), gradient=True)))
+        covariance, centre = self.widening**2 * pool.covariance, pool.mean.to(narrow.root.dtype)
+        wide = frame_of_covariance(covariance, centre, narrow.holes)
+        width = _width(narrow.holes.present.sum(1), pool.draws).to(narrow.root)[:, None, None]
+        narrow = replace(narrow, root=width * narrow.root, inverse=narrow.inverse / width)
+        jump = Jump(wide, narrow, pool.values.to(narrow.root.dtype))
+        return Cycle((kernel, Metropolis(target, jump, gradient=True)))
+
+
+def _width(holes: Tensor, draws: int) -> Tensor:
+    """Return how wide Gaussians around draws are, relative to what was drawn from (Silverman)."""
+    return (4 / ((holes + 2) * draws)) ** (1 / (holes + 4))
