@@ -95,6 +95,15 @@ class TestArrays:
     def test_empty(self, shape):
         self.refused(np.empty(shape), "x is empty", str(shape))
 
+    def test_a_column_or_row_of_a_table(self):
+        pandas = pytest.importorskip("pandas")
+        for kind in ("float64", "Float64"):
+            self.refused(pandas.Series([1.0, NAN, 2.0], dtype=kind), "got shape (3,)", "x[None]")
+
+    @pytest.mark.skipif(np.longdouble == np.float64, reason="no wider numbers here")
+    def test_numbers_wider_than_a_flow_computes_in(self):
+        self.refused(table().astype(np.longdouble), "no flow computes in", "x.astype(float)")
+
     def test_numbers_that_are_complex(self):
         self.refused(np.ones((2, 3), dtype=complex), "floating", "complex128")
 

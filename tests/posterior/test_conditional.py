@@ -693,3 +693,8 @@ def test_nothing_is_rounded_while_a_flow_is_checked_sampled_and_judged():
     posterior.log_prob([[1.0, 0.5]], particles=4, stages=2, random_state=0)
     assert flow.rounded == {False}
     assert torch.backends.cudnn.allow_tf32 == before
+
+
+def test_what_is_printed_fits_a_line():
+    posterior = plmcmc.condition(correlated(), [[1.0, float("nan"), 0.0]] * 3)
+    assert repr(posterior) == "Conditional(Linear, 3 rows of shape (3,), 3 missing entries)"

@@ -110,7 +110,7 @@ def _compiled(flow: Flow | ContextualFlow) -> Flow:
     return Compiled(flow)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Conditional:
     """The conditional distribution p(x_M | x_O) of a flow for every row; made by `condition`.
 
@@ -125,6 +125,17 @@ class Conditional:
     values: NDArray[np.floating]
     data: Incomplete
     context: Tensor | None
+
+    def __repr__(self) -> str:
+        """Say what is conditioned on what in one line."""
+        rows, *event = self.values.shape
+        contexts = (
+            "" if self.context is None else f", contexts of shape {tuple(self.context.shape)}"
+        )
+        return (
+            f"Conditional({type(self.flow).__name__}, {rows} rows of shape {tuple(event)}, "
+            f"{int((~self.data.observed).sum())} missing entries{contexts})"
+        )
 
     def sample(
         self,
