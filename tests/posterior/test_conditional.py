@@ -698,3 +698,10 @@ def test_nothing_is_rounded_while_a_flow_is_checked_sampled_and_judged():
 def test_what_is_printed_fits_a_line():
     posterior = plmcmc.condition(correlated(), [[1.0, float("nan"), 0.0]] * 3)
     assert repr(posterior) == "Conditional(Linear, 3 rows of shape (3,), 3 missing entries)"
+
+
+def test_a_bar_says_that_chains_are_being_tuned(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with quiet():
+        plmcmc.condition(correlated(), [[1.0, float("nan"), 0.0]]).sample(5, progress=True)
+    assert "tuning" in capsys.readouterr().err

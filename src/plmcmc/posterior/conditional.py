@@ -129,12 +129,10 @@ class Conditional:
     def __repr__(self) -> str:
         """Say what is conditioned on what in one line."""
         rows, *event = self.values.shape
-        contexts = (
-            "" if self.context is None else f", contexts of shape {tuple(self.context.shape)}"
-        )
+        contexts = "" if self.context is None else ", each with its context"
         return (
-            f"Conditional({type(self.flow).__name__}, {rows} rows of shape {tuple(event)}, "
-            f"{int((~self.data.observed).sum())} missing entries{contexts})"
+            f"Conditional({type(self.flow).__name__}, {rows} rows of shape {tuple(event)}"
+            f"{contexts}, {int((~self.data.observed).sum())} missing entries)"
         )
 
     def sample(
