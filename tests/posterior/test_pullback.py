@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from torch.distributions import AffineTransform
 
 import plmcmc
 from exact import shaken
+from plmcmc.flows import BrokenFlow
 from plmcmc.kernels import jump
 from plmcmc.posterior import METHODS, ConvergenceWarning
 from plmcmc.posterior.methods import Pullback
@@ -138,6 +140,18 @@ def test_a_uniform_base_is_served():
         draws = plmcmc.condition(flow, x).sample(20, random_state=0)
     # Its data are angles: beyond the circle there are none.
     assert (np.abs(draws.values) <= np.pi).all()
+
+
+@pytest.mark.parametrize("low", [0.0, 1.0, -3.0])
+def test_rows_outside_a_uniform_base_are_named(low):
+    base = torch.distributions.Uniform(torch.full((2,), low), torch.full((2,), low + 1))
+    flow = torch.distributions.TransformedDistribution(base, [AffineTransform(0.0, 1.0)])
+    inside = [[low + 0.5, np.nan]]
+    with quiet():
+        draws = plmcmc.condition(flow, inside).sample(4, random_state=0)
+    assert draws.method == "auto"
+    with pytest.raises(BrokenFlow, match="NaN or zero where chains of row 1 start"):
+        plmcmc.condition(flow, [*inside, [low - 0.5, np.nan]]).sample(4, random_state=0)
 
 
 @pytest.mark.gpu
