@@ -148,6 +148,22 @@ class TestFlows:
         with pytest.raises(BrokenFlow, match=r"to_data undoes to_latent: .* at row \d"):
             plmcmc.condition(Altered(**{name: shifted}), table())
 
+    @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+    def test_numbers_too_coarse_to_decide_by(self, kind):
+        with pytest.raises(BrokenFlow, match=rf"computes in {kind}, .* call flow.float\(\)"):
+            plmcmc.condition(correlated().to(kind), table())
+
+    def test_inference_mode(self):
+        posterior = plmcmc.condition(correlated(), table())
+        asked = (
+            lambda: plmcmc.condition(correlated(), table()),
+            lambda: posterior.sample(4, random_state=0),
+            lambda: posterior.log_evidence(2, random_state=0),
+        )
+        for ask in asked:
+            with torch.inference_mode(), pytest.raises(RuntimeError, match="inference_mode is on"):
+                ask()
+
     def test_log_dets_disagree(self):
         def wrong(answer, *_):
             return answer[0], answer[1] + 3

@@ -20,7 +20,6 @@ from plmcmc.flows import (
     Compiled,
     ContextualFlow,
     Flow,
-    home,
     log_prob,
     lowered,
     while_sampling,
@@ -29,8 +28,10 @@ from plmcmc.posterior.batch import PROBE_ROWS, Batch, Method, Probe
 from plmcmc.posterior.checks import (
     CONTEXT_MISSING,
     check_match,
+    check_mode,
     check_whole,
     checked_contexts,
+    checked_home,
     checked_rows,
     first_saved,
 )
@@ -90,11 +91,11 @@ def condition(
         True
     """
     flow = adapt(flow)
+    where = checked_home(flow)
     used = lowered(flow, precision)
     if compiled:
         used = _compiled(used)
     values, seen = checked(x, observed)
-    where = home(flow)
     data = Incomplete.of(values, seen, noise, dtype=where.dtype, device=where.device)
     contexts = checked_contexts(flow, context, data)
     # A copy: the caller may change theirs between two calls of sample.
@@ -172,6 +173,7 @@ class Conditional:
             ConvergenceWarning: naming rows whose split R-hat exceeds 1.05.
             StuckWarning: naming rows with a chain that never moved.
         """
+        check_mode()
         check_whole(1, draws=draws, chains=chains, thin=thin, checkpoint_every=checkpoint_every)
         check_whole(0, **({} if warmup is None else {"warmup": warmup}))
         check_whole(1, **({} if chunk_rows is None else {"chunk_rows": chunk_rows}))
@@ -229,6 +231,7 @@ class Conditional:
             >>> round(float(found.log_evidence[0]), 1)  # log N(1; 0, 1.5)
             -1.5
         """
+        check_mode()
         check_whole(2, particles=particles)
         check_whole(1, stages=stages)
         return evidence(self, particles, stages, seed_of(random_state), progress)
