@@ -109,7 +109,15 @@ def table_hamiltonian(target):
 
 
 def jump(flow, data):
-    return Metropolis(ConditionalTarget(flow, data), Jump(frame(data)), gradient=True)
+    wide = frame(data)
+    narrow = replace(wide, root=0.4 * wide.root, inverse=wide.inverse / 0.4)
+    noise = torch.randn(len(data.values), 3, *data.values.shape[1:], generator=_source(5)).double()
+    centres = wide.holes.gather(noise.flatten(0, 1))
+    return Metropolis(ConditionalTarget(flow, data), Jump(wide, narrow, centres), gradient=True)
+
+
+def _source(seed):
+    return torch.Generator().manual_seed(seed)
 
 
 EXACT = {

@@ -14,7 +14,6 @@ from plmcmc.kernels import (
     CrankNicolson,
     EllipticalSlice,
     Hamiltonian,
-    Jump,
     Metropolis,
     Mixture,
     Perturb,
@@ -140,14 +139,24 @@ def slopeless(flow, data):
 
 def crooked_jump(flow, data):
     right = EXACT["jump"](flow, data)
-    frame = right.proposal.frame
-    return replace(right, proposal=Jump(replace(frame, inverse=1.5 * frame.inverse)))
+    wide = right.proposal.wide
+    crooked = replace(wide, inverse=1.5 * wide.inverse)
+    return replace(right, proposal=replace(right.proposal, wide=crooked))
+
+
+def unweighed_jump(flow, data):
+    """A jump to an old draw that owes nothing for how many of them are near."""
+    right = EXACT["jump"](flow, data)
+    narrow = right.proposal.narrow
+    wider = replace(narrow, inverse=0.5 * narrow.inverse)
+    return replace(right, proposal=replace(right.proposal, narrow=wider))
 
 
 PLANTED = {
     "no kinetic energy": no_kinetic,
     "a warp without its slope": slopeless,
     "a jump corrected in another frame": crooked_jump,
+    "a jump near old draws, corrected as if they were wider": unweighed_jump,
     "log-det dropped": lambda f, d: Metropolis(PlantedTarget(f, d, log_det_sign=0), Perturb(0.3)),
     "log-det sign flipped": lambda f, d: Metropolis(
         PlantedTarget(f, d, log_det_sign=-1), Perturb(0.3)

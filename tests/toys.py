@@ -8,7 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from plmcmc.flows import Flow, Linear
-from plmcmc.posterior import BiasedWarning, ConvergenceWarning, StuckWarning
+from plmcmc.posterior import (
+    BiasedWarning,
+    ConvergenceWarning,
+    EvidenceWarning,
+    StuckWarning,
+)
 
 # Standard errors a normal statistic may be off; one correct comparison in 150,000 fails.
 DEVIATIONS = 4.5
@@ -79,7 +84,7 @@ def correlated(features: int = 3, dtype: torch.dtype = torch.float64) -> Linear:
 def quiet():
     """Chains of a few steps do not converge, and are not asked to."""
     with warnings.catch_warnings():
-        for kind in (BiasedWarning, ConvergenceWarning, StuckWarning):
+        for kind in (BiasedWarning, ConvergenceWarning, EvidenceWarning, StuckWarning):
             warnings.simplefilter("ignore", kind)
         yield
 

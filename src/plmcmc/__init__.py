@@ -83,4 +83,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS, *_ROOM_OF})
+    # For those who look for names with the tab key: what is theirs, not what is imported here.
+    return sorted([*_ROOMS, *_ROOM_OF, "__doc__", "__version__"])

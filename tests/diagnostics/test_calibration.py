@@ -115,6 +115,17 @@ def test_bad_arguments():
         calibrate(flow(), Independent(0.5), draws=3)
     with pytest.raises(DataError, match="nothing was hidden"):
         calibrate(flow(), Independent(0.0), rows=16)
+    for wrong in (0.5, "mcar", Independent):
+        with pytest.raises(TypeError, match="missing must be a mechanism"):
+            calibrate(flow(), wrong)
+
+
+def test_what_is_printed_is_the_verdict_and_every_p_value():
+    found = calibrate(flow(), Independent(0.5), rows=16, random_state=0)
+    assert repr(found) == str(found)
+    first, *rest = str(found).splitlines()
+    assert first == found.verdict
+    assert len(rest) == len(found.p_values)
 
 
 def test_the_command(tmp_path, capsys):

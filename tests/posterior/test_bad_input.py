@@ -95,6 +95,15 @@ class TestArrays:
     def test_empty(self, shape):
         self.refused(np.empty(shape), "x is empty", str(shape))
 
+    def test_a_column_or_row_of_a_table(self):
+        pandas = pytest.importorskip("pandas")
+        for kind in ("float64", "Float64"):
+            self.refused(pandas.Series([1.0, NAN, 2.0], dtype=kind), "got shape (3,)", "x[None]")
+
+    @pytest.mark.skipif(np.longdouble == np.float64, reason="no wider numbers here")
+    def test_numbers_wider_than_a_flow_computes_in(self):
+        self.refused(table().astype(np.longdouble), "no flow computes in", "x.astype(float)")
+
     def test_numbers_that_are_complex(self):
         self.refused(np.ones((2, 3), dtype=complex), "floating", "complex128")
 
@@ -138,6 +147,22 @@ class TestFlows:
     def test_encode_and_decode_disagree(self, name):
         with pytest.raises(BrokenFlow, match=r"to_data undoes to_latent: .* at row \d"):
             plmcmc.condition(Altered(**{name: shifted}), table())
+
+    @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+    def test_numbers_too_coarse_to_decide_by(self, kind):
+        with pytest.raises(BrokenFlow, match=rf"computes in {kind}, .* call flow.float\(\)"):
+            plmcmc.condition(correlated().to(kind), table())
+
+    def test_inference_mode(self):
+        posterior = plmcmc.condition(correlated(), table())
+        asked = (
+            lambda: plmcmc.condition(correlated(), table()),
+            lambda: posterior.sample(4, random_state=0),
+            lambda: posterior.log_evidence(2, random_state=0),
+        )
+        for ask in asked:
+            with torch.inference_mode(), pytest.raises(RuntimeError, match="inference_mode is on"):
+                ask()
 
     def test_log_dets_disagree(self):
         def wrong(answer, *_):
@@ -263,7 +288,7 @@ class TestWarnings:
             )
         messages = {w.category: str(w.message) for w in caught}
         assert messages[StuckWarning].startswith("row 3: a chain never")
-        assert "(worst inf at row 3, entry (1,))" in messages[ConvergenceWarning]
+        assert "(worst inf at row 3, column 1)" in messages[ConvergenceWarning]
 
     def test_unconverged_chains(self):
         x = table()
@@ -289,8 +314,17 @@ class TestWarnings:
             )
         rhat = np.where(draws.observed, -1, draws.rhat())
         row, column = np.unravel_index(rhat.argmax(), rhat.shape)
-        expected = f"(worst {rhat.max():.3g} at row {row}, entry ({column},))"
+        expected = f"(worst {rhat.max():.3g} at row {row}, column {column})"
         assert expected in str(caught[0].message)
+
+    def test_few_draws_may_differ_by_chance(self):
+        posterior = plmcmc.condition(correlated(), table())
+        with pytest.warns(ConvergenceWarning, match=r"Of so few draws per chain \(5\) .* chance"):
+            posterior.sample(5, random_state=0)
+        # Chains that stand still are no chance, however few their draws.
+        still = methods.CrankNicolson(step=1e-9, auxiliary=NormalAuxiliary(1.0))
+        with pytest.warns(ConvergenceWarning, match="have not converged"):
+            posterior.sample(5, method=still, random_state=0)
 
     def test_a_biased_method(self):
         message = warned(BiasedWarning, "data-ula", table())

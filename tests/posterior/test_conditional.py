@@ -688,7 +688,20 @@ def test_nothing_is_rounded_while_a_flow_is_checked_sampled_and_judged():
     flow.rounded = set()
     before = torch.backends.cudnn.allow_tf32
     posterior = plmcmc.condition(flow, [[1.0, float("nan")]])
-    posterior.sample(5, chains=2, warmup=4, random_state=0, progress=False)
+    with quiet():
+        posterior.sample(5, chains=2, warmup=4, random_state=0, progress=False)
     posterior.log_prob([[1.0, 0.5]], particles=4, stages=2, random_state=0)
     assert flow.rounded == {False}
     assert torch.backends.cudnn.allow_tf32 == before
+
+
+def test_what_is_printed_fits_a_line():
+    posterior = plmcmc.condition(correlated(), [[1.0, float("nan"), 0.0]] * 3)
+    assert repr(posterior) == "Conditional(Linear, 3 rows of shape (3,), 3 missing entries)"
+
+
+def test_a_bar_says_that_chains_are_being_tuned(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with quiet():
+        plmcmc.condition(correlated(), [[1.0, float("nan"), 0.0]]).sample(5, progress=True)
+    assert "tuning" in capsys.readouterr().err

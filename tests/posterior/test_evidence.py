@@ -1,14 +1,19 @@
 """`log p(x_O)` against answers known otherwise."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import plmcmc
 from exact import shaken
 from plmcmc.data import DataError
 from plmcmc.flows import log_prob
+from plmcmc.flows.mixture import Components, GaussianMixture
+from plmcmc.posterior import EvidenceWarning
+from toys import Handing
 
 STANDARD_ERRORS = 4.5
 
@@ -104,3 +109,48 @@ def test_the_conditional_density_of_a_gaussian():
         posterior.log_prob(np.where(seen, x, np.nan))
     with pytest.raises(DataError, match="shape of the data"):
         posterior.log_prob(x[:, :4])
+
+
+def two_modes(holes, weight):
+    """A mixture of two Gaussians that lie far apart in all columns but the first."""
+    mean = torch.tensor([[0.0] + [-3.0] * holes, [0.0] + [3.0] * holes])
+    weights, eye = torch.tensor([1 - weight, weight]), torch.eye(holes + 1)
+    return GaussianMixture.of([Components(weights, mean, 0.25 * eye.repeat(2, 1, 1))]).double()
+
+
+def test_two_modes_count_both():
+    x = np.full((40, 2), np.nan)
+    x[:, 0] = 0.3
+    found = plmcmc.condition(two_modes(1, 0.2), x).log_evidence(random_state=0)
+    error = found.log_evidence - norm.logpdf(0.3, 0, 0.5)
+    # Where walkers all start at the larger mode, the smaller one is left out, and not in the error.
+    assert (np.abs(error) <= STANDARD_ERRORS * found.standard_error).mean() > 0.85
+
+
+class Fenced(Handing):
+    """A flow whose density is NaN outside the unit cube."""
+
+    def to_latent(self, x):
+        z, log_det = self.flow.to_latent(x)
+        return z, torch.where((x.abs() <= 1).all(1), log_det, torch.nan)
+
+
+def test_walkers_beyond_the_support_weigh_nothing():
+    flow = Fenced(plmcmc.Linear.of_moments(torch.zeros(2), 0.25 * torch.eye(2)).double())
+    posterior = plmcmc.condition(flow, [[0.0, np.nan]], check=False)
+    found = posterior.log_evidence(particles=256, random_state=0)
+    inside = norm.cdf(2) - norm.cdf(-2)
+    expected = norm.logpdf(0, 0, 0.5) + np.log(inside)
+    error = abs(found.log_evidence[0] - expected)
+    assert error <= STANDARD_ERRORS * found.standard_error[0]
+    assert found.standard_error[0] < 0.05
+
+
+def test_evidence_of_few_walkers_is_said_to_be_so():
+    posterior = plmcmc.condition(two_modes(8, 0.3), np.array([[0.4] + [np.nan] * 8]))
+    with pytest.warns(EvidenceWarning, match=r"row 0: .* fewer than 10 of 64 walkers"):
+        posterior.log_evidence(stages=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gaussian_one = plmcmc.condition(gaussian()[2], [[0.0, np.nan, 2.0, np.nan, 4.0]])
+        gaussian_one.log_evidence(random_state=0)

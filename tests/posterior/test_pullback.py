@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from torch.distributions import AffineTransform
 
 import plmcmc
 from exact import shaken
+from plmcmc.flows import BrokenFlow
+from plmcmc.kernels import jump
 from plmcmc.posterior import METHODS, ConvergenceWarning
 from plmcmc.posterior.methods import Pullback
 from plmcmc.posterior.quality_warnings import RHAT_LIMIT
@@ -53,6 +56,46 @@ def test_a_mode_is_never_dropped_in_silence():
     assert (draws.rhat()[:, 0] > RHAT_LIMIT).all()
 
 
+class Parabola(torch.nn.Module):
+    """`x1 = x0^2` and a little noise: given `x1`, `x0` is either of two roots, equally likely."""
+
+    noise = 0.1
+
+    def to_latent(self, x):
+        z = torch.stack([x[:, 0], (x[:, 1] - x[:, 0].square()) / self.noise], 1)
+        return z, torch.full_like(x[:, 0], -np.log(self.noise))
+
+    def to_data(self, z):
+        x = torch.stack([z[:, 0], z[:, 0].square() + self.noise * z[:, 1]], 1)
+        return x, torch.full_like(x[:, 0], np.log(self.noise))
+
+    def latent_log_prob(self, z):
+        return -0.5 * z.square().sum(1) - np.log(2 * np.pi)
+
+    def latent_sample(self, rows, generator):
+        return torch.randn(rows, 2, generator=generator)
+
+
+def crossings(monkeypatch, wide):
+    """Return how often chains change roots, and in which rows R-hat finds them agreed."""
+    monkeypatch.setattr(jump, "WIDE", wide)
+    x = np.stack([np.full(20, np.nan), np.linspace(1, 3, 20)], 1).astype(np.float32)
+    with quiet():
+        draws = plmcmc.condition(Parabola(), x).sample(100, chains=8, random_state=0)
+    positive = draws.values[..., 0] > 0
+    return (positive[:, 1:] != positive[:, :-1]).mean(), draws.rhat()[:, 0] <= RHAT_LIMIT
+
+
+def test_jumps_hit_modes_that_fill_little_of_the_space_between(monkeypatch):
+    often, agreed = crossings(monkeypatch, jump.WIDE)
+    # Half of the jumps stay near an old draw, and half of those draws are at the other root.
+    assert 0.1 < often < 0.3
+    assert agreed.mean() > 0.9
+    seldom, agreed = crossings(monkeypatch, 1 - 1e-9)
+    assert seldom < 0.05
+    assert agreed.mean() < 0.5
+
+
 def uneven():
     """Rows whose blocks need trajectories of different lengths: few holes, then many."""
     rng = np.random.default_rng(0)
@@ -97,6 +140,18 @@ def test_a_uniform_base_is_served():
         draws = plmcmc.condition(flow, x).sample(20, random_state=0)
     # Its data are angles: beyond the circle there are none.
     assert (np.abs(draws.values) <= np.pi).all()
+
+
+@pytest.mark.parametrize("low", [0.0, 1.0, -3.0])
+def test_rows_outside_a_uniform_base_are_named(low):
+    base = torch.distributions.Uniform(torch.full((2,), low), torch.full((2,), low + 1))
+    flow = torch.distributions.TransformedDistribution(base, [AffineTransform(0.0, 1.0)])
+    inside = [[low + 0.5, np.nan]]
+    with quiet():
+        draws = plmcmc.condition(flow, inside).sample(4, random_state=0)
+    assert draws.method == "auto"
+    with pytest.raises(BrokenFlow, match="NaN or zero where chains of row 1 start"):
+        plmcmc.condition(flow, [*inside, [low - 0.5, np.nan]]).sample(4, random_state=0)
 
 
 @pytest.mark.gpu

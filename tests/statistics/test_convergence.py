@@ -152,6 +152,16 @@ def test_converged_chains_pass():
     assert rhat(values).max() < converged_limit(values) < 1.05
 
 
+@pytest.mark.parametrize(("chains", "draws", "entries"), [(4, 10, 20), (4, 20, 50), (1, 50, 20)])
+def test_independent_draws_stay_below_what_chance_explains(chains, draws, entries):
+    limit = convergence.rhat_by_chance(chains, draws, entries)
+    worst = [rhat(normals(chains, draws, entries, seed=seed)).max() for seed in range(300)]
+    # One in a hundred is meant to exceed it: four standard errors.
+    assert np.mean(np.array(worst) > limit) < 0.01 + 4 * (0.01 * 0.99 / 300) ** 0.5
+    # But chance does not explain all.
+    assert rhat(walk(chains, 10 * draws, entries).cumsum(1)[:, ::10]).max() > limit
+
+
 def shift(values: np.ndarray) -> None:
     values[0] += 1
 

@@ -419,7 +419,8 @@ def test_steps_may_be_compiled(method):
         # Chains that ask for slopes: their coordinates' warp is compiled with the flow.
         sloped = compiled and method is not SHORT.method
         assert any("asinh" in own.code for own in traces) == sloped
-    assert losses[True] == pytest.approx(losses[False], rel=1e-5)
+    # Rounding differs, and chains amplify it; a different decision would show in the third digit.
+    assert losses[True] == pytest.approx(losses[False], rel=1e-4)
 
 
 def test_auto_looks_at_a_flow_that_is_not_in_training(monkeypatch):

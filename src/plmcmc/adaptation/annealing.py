@@ -16,6 +16,7 @@ from torch import Tensor
 
 from plmcmc.flows import row_sum
 from plmcmc.kernels import Frame, Hamiltonian
+from plmcmc.kernels.base import acceptable
 from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.rng import Streams
 
@@ -41,7 +42,9 @@ def lead(
     # Slowly at first: there the weights change most.
     shares = [(stage / stages) ** 2 for stage in range(stages + 1)]
     for before, share in pairwise(shares):
-        log_weight = log_weight + (share - before) * (state.log_density - gaussian(state))
+        # Where the conditional has no density, a walker weighs nothing.
+        gain = acceptable(state.log_density) - gaussian(state)
+        log_weight = log_weight + (share - before) * gain
         if share < 1:
             state, info = replace(kernel, share=share).step(state, streams)
             spent += info.passes
@@ -72,11 +75,8 @@ def anneal(
 
 
 def _gaussian(frame: Frame) -> Callable[[GradientState], Tensor]:
-    """Return the log-density of the frame's Gaussian at a state's holes, its volume found once."""
-    both = frame.holes.present[:, :, None] & frame.holes.present[:, None, :]
-    eye = torch.eye(frame.root.shape[1], dtype=torch.float64, device=frame.root.device)
-    volume = torch.linalg.slogdet(torch.where(both, frame.root.double(), eye)).logabsdet
-    constant = -0.5 * math.log(2 * math.pi) * frame.holes.present.sum(1) - volume
+    """Return the log-density of the frame's Gaussian at a state's holes."""
+    constant = -0.5 * math.log(2 * math.pi) * frame.holes.present.sum(1) - frame.log_volume
 
     def log_density(state: GradientState) -> Tensor:
         u = frame.inward(state.position)

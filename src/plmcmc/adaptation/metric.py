@@ -150,30 +150,33 @@ def frame_of_covariance(covariance: Tensor, centre: Tensor, holes: Holes) -> Fra
     return Frame(holes, centre, factor.to(centre.dtype), _inverted(factor).to(centre.dtype))
 
 
-def widened(frame: Frame, offsets: Tensor, centre: Tensor, samples: float) -> Frame:
+def widened(
+    frame: Frame, offsets: Tensor, centre: Tensor, samples: float, *, way: float = 0.5
+) -> Frame:
     """Return the frame stretched along the directions in which the draws spread further.
 
     The metric is the mean curvature; a stroke that may or may not be there is narrow in one place
     and wide in another, and spreads further than it says. Of the draws' covariance in the frame,
     only eigenvalues that `samples` independent draws of a round Gaussian would not show are
     believed, and shrunk to what a spike that shows so must be (Baik, Ben Arous and Peche's
-    relation). The frame is then stretched half of the way, on the scale of logarithms: the
-    geometric mean of the draws' covariance and the inverse curvature is the metric whose Gaussian
-    has scores closest to the target's (least Fisher divergence). The whole way costs step size.
+    relation). The frame is then stretched `way` of the way, on the scale of logarithms. Half is
+    best for chains: the geometric mean of the draws' covariance and the inverse curvature is the
+    metric whose Gaussian has scores closest to the target's (least Fisher divergence). The whole
+    way costs step size.
 
     Args:
         frame: the frame.
         offsets: `(rows, draws, holes)`, draws less their mean.
         centre: `(rows, holes)`, their mean.
         samples: how many independent draws they are worth.
+        way: from 0 to 1; at 1 the frame's Gaussian covers the draws.
     """
     values, vectors = _spread(offsets @ frame.inverse.double().mT)
     ratio = (frame.holes.present.sum(1, keepdim=True) / samples).double()
     edge = (1 + ratio.sqrt()).square().clamp(min=SMALLEST_SPIKE)
     half = 0.5 * (values + 1 - ratio)
     spikes = half + (half.square() - values).clamp(min=0).sqrt()
-    # Of a deviation, half of the way is the fourth root of the variance.
-    stretch = torch.where(values > edge, spikes.clamp(min=1), 1.0) ** 0.25
+    stretch = torch.where(values > edge, spikes.clamp(min=1), 1.0) ** (0.5 * way)
     kind = frame.root.dtype
     along, out, back = (part.to(kind) for part in (vectors, stretch - 1, 1 / stretch - 1))
     root = frame.root + (frame.root @ along * out[:, None]) @ along.mT

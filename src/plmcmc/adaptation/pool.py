@@ -38,12 +38,12 @@ class Pool(NamedTuple):
     @property
     def mean(self) -> Tensor:
         """Mean of the holes, `(rows, holes)`, in float64."""
-        return self._values.mean(1)
+        return self.values.mean(1)
 
     @property
     def offsets(self) -> Tensor:
         """Draws less their mean, `(rows, draws, holes)`, in float64."""
-        values = self._values
+        values = self.values
         return values - values.mean(1, keepdim=True)
 
     @property
@@ -53,5 +53,6 @@ class Pool(NamedTuple):
         return offsets.mT @ offsets / self.draws
 
     @property
-    def _values(self) -> Tensor:
+    def values(self) -> Tensor:
+        """Draws of the holes, `(rows, draws, holes)`, in float64."""
         return torch.cat(self.parts, 1).double()

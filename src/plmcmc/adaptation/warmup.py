@@ -58,6 +58,8 @@ class Warmup:
         windows: trajectories per window; each begins with a new metric.
         stretches: trajectories per further window; each begins by widening the last frame along
             the directions in which the draws spread further than the metric says.
+        way: share of the way, on a logarithmic scale, that frames are widened. Half is best for
+            chains; the whole way makes the frame's Gaussian cover the draws.
         acceptance: mean acceptance probability that step sizes aim at.
         trajectory: angle that a trajectory turns through; a quarter turn forgets a Gaussian. Draws
             go further where the last window's still resembled the ones before (see `further`).
@@ -73,6 +75,7 @@ class Warmup:
     climb_steps: int = 100
     windows: tuple[int, ...] = (10, 15)
     stretches: tuple[int, ...] = (15, 20)
+    way: float = 0.5
     acceptance: float = 0.65
     trajectory: float = 2.2
     jitter: float = 0.2
@@ -118,21 +121,23 @@ class Warmup:
         spent = 3 * (self.climb_steps + 1)
         pool = Pool.of(holes.gather(state.position))
         steps = torch.full((len(holes.places),), FIRST_STEP, dtype=torch.float64, device=y.device)
-        frame = memory = None
+        frame = narrow = memory = None
         for index, length in enumerate(self.windows + self.stretches):
             if frame is None or index < len(self.windows):
                 whitened = partial(target.whitened, information=information)
                 precision, products = self._metric(whitened, state.position, holes)
-                frame = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
+                frame = narrow = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
                 spent += products
             else:
-                frame = widened(frame, pool.offsets, pool.mean, pool.draws * INDEPENDENT)
+                worth = pool.draws * INDEPENDENT
+                frame = widened(frame, pool.offsets, pool.mean, worth, way=self.way)
             kernel = self._kernel(target, frame, steps, streams)
             (state, steps, passes), pool, memory = self._window(kernel, state, length, streams)
             spent += passes
         assert frame is not None
+        assert narrow is not None
         kernel = self._kernel(target, frame, steps, streams, memory)
-        return Tuned(self._with_jumps(kernel, target, holes, pool), state, spent)
+        return Tuned(self._with_jumps(kernel, target, narrow, pool), state, spent)
 
     def points(self, holes: int, chains: int) -> int:
         """Return at how many of a row's chains its metric is taken."""
@@ -201,11 +206,19 @@ class Warmup:
         return Hamiltonian(target, frame, steps, turns, low, high)
 
     def _with_jumps(
-        self, kernel: Hamiltonian, target: ConditionalTarget, holes: Holes, pool: Pool
+        self, kernel: Hamiltonian, target: ConditionalTarget, narrow: Frame, pool: Pool
     ) -> Kernel:
-        """Add jumps across the region that the row's chains have found."""
+        """Add jumps across the region that the row's chains have found, and to their draws."""
         if not self.jumps:
             return kernel
-        covariance = self.widening**2 * pool.covariance
-        wide = frame_of_covariance(covariance, pool.mean.to(target.data.values.dtype), holes)
-        return Cycle((kernel, Metropolis(target, Jump(wide), gradient=True)))
+        covariance, centre = self.widening**2 * pool.covariance, pool.mean.to(narrow.root.dtype)
+        wide = frame_of_covariance(covariance, centre, narrow.holes)
+        width = _width(narrow.holes.present.sum(1), pool.draws).to(narrow.root)[:, None, None]
+        narrow = replace(narrow, root=width * narrow.root, inverse=narrow.inverse / width)
+        jump = Jump(wide, narrow, pool.values.to(narrow.root.dtype))
+        return Cycle((kernel, Metropolis(target, jump, gradient=True)))
+
+
+def _width(holes: Tensor, draws: int) -> Tensor:
+    """Return how wide Gaussians around draws are, relative to what was drawn from (Silverman)."""
+    return (4 / ((holes + 2) * draws)) ** (1 / (holes + 4))

@@ -212,13 +212,19 @@ def _floating(x: Any) -> Array:
             "integers cannot mark missing values with NaN: pass x.astype(float), and `observed` "
             "if needed"
         )
+    if values.dtype.itemsize > 8:
+        raise DataError(f"x is {values.dtype}, which no flow computes in: pass x.astype(float)")
     return values
 
 
 def _nullable(x: Any) -> bool:
     """Whether `x` is a table all of whose columns are nullable floats."""
     kinds = getattr(x, "dtypes", None)
-    return kinds is not None and all(str(kind) in ("Float32", "Float64") for kind in kinds)
+    if kinds is None:
+        return False
+    # Those of a series are its only one.
+    columns = kinds if np.ndim(kinds) else [kinds]
+    return all(str(kind) in ("Float32", "Float64") for kind in columns)
 
 
 def _boolean(observed: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:

@@ -38,7 +38,7 @@ MOST_LOST, REDRAWN = 0.05, 5
 LEVEL = 0.01
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
     """Ranks of the true values among the draws.
 
@@ -93,7 +93,7 @@ class Calibration:
             figure.savefig(path, dpi=150)
         return figure
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """The verdict and every p-value."""
         lines = [f"  {name}: p = {value:.3g}" for name, value in self.p_values.items()]
         return "\n".join([self.verdict, *lines])
@@ -131,6 +131,11 @@ def calibrate(
         >>> found.passed
         True
     """
+    if isinstance(missing, type) or not callable(missing):
+        raise TypeError(
+            "missing must be a mechanism that hides entries, such as plmcmc.data.Independent(0.5); "
+            f"got {missing!r}"
+        )
     adapted = adapt(flow)
     if isinstance(adapted, ContextualFlow):
         raise DataError("calibrate takes no contexts: calibrate flow.given(context) row by row")

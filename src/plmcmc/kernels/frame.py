@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -140,6 +141,13 @@ class Frame:
     centre: Tensor
     root: Tensor
     inverse: Tensor
+
+    @cached_property
+    def log_volume(self) -> Tensor:
+        """`log |det root|` of each row's holes, `(rows,)`, in float64."""
+        both = self.holes.present[:, :, None] & self.holes.present[:, None, :]
+        eye = torch.eye(self.root.shape[1], dtype=torch.float64, device=self.root.device)
+        return torch.linalg.slogdet(torch.where(both, self.root.double(), eye)).logabsdet
 
     def gather(self, numbers: Tensor) -> Tensor:
         """Return what stands at the holes."""

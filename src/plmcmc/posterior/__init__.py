@@ -7,7 +7,12 @@ from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.evidence import Evidence
 from plmcmc.posterior.memory import MemoryWarning
 from plmcmc.posterior.methods import METHODS
-from plmcmc.posterior.quality_warnings import BiasedWarning, ConvergenceWarning, StuckWarning
+from plmcmc.posterior.quality_warnings import (
+    BiasedWarning,
+    ConvergenceWarning,
+    EvidenceWarning,
+    StuckWarning,
+)
 
 __all__ = [
     "METHODS",
@@ -16,6 +21,7 @@ __all__ = [
     "ConvergenceWarning",
     "Draws",
     "Evidence",
+    "EvidenceWarning",
     "MemoryWarning",
     "Method",
     "StuckWarning",

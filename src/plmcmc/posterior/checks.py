@@ -10,13 +10,34 @@ import torch
 from torch import Generator, Tensor
 
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import BrokenFlow, ContextualFlow, Flow, check_flow, finite_rows, sample
-from plmcmc.flows.protocol import cooled
+from plmcmc.flows import BrokenFlow, ContextualFlow, Flow, check_flow, finite_rows, home, sample
+from plmcmc.flows.protocol import Home, cooled
 
 if TYPE_CHECKING:
     from plmcmc.posterior.conditional import Conditional
 
 CONTEXT_MISSING = "this flow needs a context: pass context=..., one per row"
+
+
+def checked_home(flow: object) -> Home:
+    """Return where a flow computes; refuse where or how chains cannot be run."""
+    check_mode()
+    where = home(flow)
+    if where.dtype not in (torch.float32, torch.float64):
+        raise BrokenFlow(
+            f"the flow computes in {where.dtype}, too coarse to accept or reject by: call "
+            "flow.float(); condition(..., precision='bfloat16') makes a NICE or RealNVP faster"
+        )
+    return where
+
+
+def check_mode() -> None:
+    """Refuse torch's inference mode, whose tensors have no derivatives ever after."""
+    if torch.is_inference_mode_enabled():
+        raise RuntimeError(
+            "torch.inference_mode is on, in which no derivatives can be taken: leave it, or use "
+            "torch.no_grad() instead"
+        )
 
 
 def checked_contexts(flow: Flow | ContextualFlow, context: Any, data: Incomplete) -> Tensor | None:

@@ -20,7 +20,6 @@ from plmcmc.flows import (
     Compiled,
     ContextualFlow,
     Flow,
-    home,
     log_prob,
     lowered,
     while_sampling,
@@ -29,8 +28,10 @@ from plmcmc.posterior.batch import PROBE_ROWS, Batch, Method, Probe
 from plmcmc.posterior.checks import (
     CONTEXT_MISSING,
     check_match,
+    check_mode,
     check_whole,
     checked_contexts,
+    checked_home,
     checked_rows,
     first_saved,
 )
@@ -90,11 +91,11 @@ def condition(
         True
     """
     flow = adapt(flow)
+    where = checked_home(flow)
     used = lowered(flow, precision)
     if compiled:
         used = _compiled(used)
     values, seen = checked(x, observed)
-    where = home(flow)
     data = Incomplete.of(values, seen, noise, dtype=where.dtype, device=where.device)
     contexts = checked_contexts(flow, context, data)
     # A copy: the caller may change theirs between two calls of sample.
@@ -110,7 +111,7 @@ def _compiled(flow: Flow | ContextualFlow) -> Flow:
     return Compiled(flow)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Conditional:
     """The conditional distribution p(x_M | x_O) of a flow for every row; made by `condition`.
 
@@ -125,6 +126,15 @@ class Conditional:
     values: NDArray[np.floating]
     data: Incomplete
     context: Tensor | None
+
+    def __repr__(self) -> str:
+        """Say what is conditioned on what in one line."""
+        rows, *event = self.values.shape
+        contexts = "" if self.context is None else ", each with its context"
+        return (
+            f"Conditional({type(self.flow).__name__}, {rows} rows of shape {tuple(event)}"
+            f"{contexts}, {int((~self.data.observed).sum())} missing entries)"
+        )
 
     def sample(
         self,
@@ -163,6 +173,7 @@ class Conditional:
             ConvergenceWarning: naming rows whose split R-hat exceeds 1.05.
             StuckWarning: naming rows with a chain that never moved.
         """
+        check_mode()
         check_whole(1, draws=draws, chains=chains, thin=thin, checkpoint_every=checkpoint_every)
         check_whole(0, **({} if warmup is None else {"warmup": warmup}))
         check_whole(1, **({} if chunk_rows is None else {"chunk_rows": chunk_rows}))
@@ -208,6 +219,11 @@ class Conditional:
             random_state: a seed.
             progress: show a bar; by default on a terminal only.
 
+        Modes of the missing values that no walker finds are left out of the estimate.
+
+        Warns:
+            EvidenceWarning: naming rows whose estimate rests on a few walkers.
+
         Example:
             >>> import plmcmc
             >>> flow = plmcmc.Linear.of_moments(torch.zeros(2), torch.eye(2) + 0.5)
@@ -215,6 +231,7 @@ class Conditional:
             >>> round(float(found.log_evidence[0]), 1)  # log N(1; 0, 1.5)
             -1.5
         """
+        check_mode()
         check_whole(2, particles=particles)
         check_whole(1, stages=stages)
         return evidence(self, particles, stages, seed_of(random_state), progress)

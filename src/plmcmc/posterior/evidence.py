@@ -9,16 +9,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plmcmc.adaptation import Warmup
 from plmcmc.adaptation.annealing import anneal
 from plmcmc.chains import Unconditional, progress_bar
 from plmcmc.flows import log_prob, while_sampling
-from plmcmc.kernels import Cycle, Hamiltonian
+from plmcmc.kernels import Hamiltonian
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.posterior.methods import Pullback
+from plmcmc.posterior.quality_warnings import warn_of_evidence
 from plmcmc.rng import Block, Streams, rows_of_a_block
 
 if TYPE_CHECKING:
     from plmcmc.posterior.conditional import Conditional
+
+
+# Less than any logarithm of a weight, yet finite: it may be subtracted from itself.
+SMALLEST = -1e300
 
 
 class Evidence(NamedTuple):
@@ -65,7 +71,9 @@ def evidence(
                 in_chunks(
                     len(holes), at_once, work, lambda rows: report(rows, ""), block_rows=block
                 )
-    return Evidence(found.cpu().numpy(), error.cpu().numpy(), max(passes))
+    result = Evidence(found.cpu().numpy(), error.cpu().numpy(), max(passes))
+    warn_of_evidence(result.standard_error, particles)
+    return result
 
 
 def _annealed(
@@ -82,8 +90,9 @@ def _annealed(
         for purpose in ("start", "warmup", "annealing")
     }
     y = Unconditional()(batch.flow, batch.data, streams["start"])
-    kernel, state, spent = Pullback().begin(batch, y, None, streams["warmup"])
-    kernel = kernel.kernels[0] if isinstance(kernel, Cycle) else kernel
+    # Walkers must start wherever the chains have been, in all modes.
+    method = Pullback(tuning=Warmup(way=1.0, jumps=False))
+    kernel, state, spent = method.begin(batch, y, None, streams["warmup"])
     if not isinstance(kernel, Hamiltonian):
         raise TypeError(f"annealing needs a Hamiltonian kernel, not {type(kernel).__name__}")
     weights, passes = anneal(kernel, state, streams["annealing"], stages=stages)
@@ -93,7 +102,8 @@ def _annealed(
 def _pooled(log_weights: Tensor) -> tuple[Tensor, Tensor]:
     """Return the log of the mean weight of each row, and its standard error."""
     count = log_weights.shape[1]
-    largest = log_weights.amax(1, keepdim=True)
+    # Where no walker weighs anything, minus infinity; the error is then not known.
+    largest = log_weights.amax(1, keepdim=True).clamp(min=SMALLEST)
     weights = (log_weights - largest).exp()
     mean = weights.mean(1)
     return mean.log() + largest[:, 0], weights.std(1) / count**0.5 / mean

@@ -148,6 +148,8 @@ class _Chunk:
         """Run the chains of these rows."""
         plan = self.plan
         batch = plan.conditional.batch(self.rows, plan.chains)
+        # Which may take longer than all steps, and is not counted among them.
+        report(0, "tuning")
         compiled = isinstance(batch.flow, Compiled)
         if self.rows.is_cuda:
             batch = batch._replace(flow=Captured(batch.flow))

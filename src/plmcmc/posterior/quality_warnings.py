@@ -6,11 +6,14 @@ import warnings
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plmcmc.posterior.draws import Draws
-from plmcmc.statistics.convergence import MINIMUM_DRAWS
+from plmcmc.statistics.convergence import MINIMUM_DRAWS, rhat_by_chance
 
 RHAT_LIMIT = 1.05
+# Walkers whose weights must count, for their spread to say how far off their mean may be.
+FEWEST_WALKERS = 10
 # Fewer proposals than this may all be rejected by a healthy chain.
 STUCK_STEPS = 20
 
@@ -21,6 +24,10 @@ class ConvergenceWarning(UserWarning):
 
 class StuckWarning(UserWarning):
     """A chain never moved."""
+
+
+class EvidenceWarning(UserWarning):
+    """The evidence of a row rests on a few walkers."""
 
 
 class BiasedWarning(UserWarning):
@@ -72,15 +79,38 @@ def _warn_unconverged(draws: Draws) -> None:
     rows = np.flatnonzero(bad.reshape(len(bad), -1).any(1))
     severity = np.where(bad, np.nan_to_num(rhat, nan=np.inf, posinf=np.inf), -np.inf)
     place = tuple(int(i) for i in np.unravel_index(int(np.argmax(severity)), rhat.shape))
-    worst = f"worst {rhat[place]:.3g} at row {place[0]}, entry {place[1:]}"
-    count = draws.values.shape[1]
+    column = f"column {place[1]}" if len(place) == 2 else f"entry {place[1:]}"
+    worst = f"worst {rhat[place]:.3g} at row {place[0]}, {column}"
+    chains, count = draws.values.shape[:2]
+    missing = int((~draws.observed).sum())
+    advice = (
+        f"These chains have not converged: increase thin or draws (now {count}), then warmup, or "
+        f"try another method (used {draws.method})"
+    )
+    if severity[place] <= rhat_by_chance(chains, count, missing):
+        advice = (
+            f"Of so few draws per chain ({count}) this may be chance: increase draws to find out"
+        )
     _say(
         ConvergenceWarning,
         f"{named_rows(rows)}: split R-hat exceeds {RHAT_LIMIT} for {int(bad.sum())} of "
-        f"{int((~draws.observed).sum())} missing entries ({worst}). These chains have not "
-        f"converged: increase thin or draws (now {count}), then warmup, or try another method "
-        f"(used {draws.method})",
+        f"{missing} missing entries ({worst}). {advice}",
     )
+
+
+def warn_of_evidence(standard_error: NDArray[np.float64], particles: int) -> None:
+    """Say whose evidence rests on so few walkers that its standard error cannot be trusted."""
+    # The number of equal weights whose mean would have the same error.
+    worth = particles / (1 + (particles - 1) * standard_error**2)
+    least = min(FEWEST_WALKERS, particles // 2)
+    few = np.flatnonzero(~(worth >= least))
+    if len(few):
+        _say(
+            EvidenceWarning,
+            f"{named_rows(few)}: the evidence rests on fewer than {least} of {particles} "
+            "walkers: it may be too low, and its standard error too small. Increase stages, then "
+            "particles",
+        )
 
 
 def named_rows(numbers: Iterable[int]) -> str:
@@ -92,5 +122,5 @@ def named_rows(numbers: Iterable[int]) -> str:
 
 
 def _say(category: type[Warning], message: str) -> None:
-    # The caller of Conditional.sample: _say, _warn_*, warn and sample lie between.
+    # The caller of a Conditional's method: two functions here and two of the room lie between.
     warnings.warn(message, category, stacklevel=5)

@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from plmcmc.adaptation import Warmup
+from plmcmc.adaptation.pool import MOST
 from plmcmc.flows import differentiable
 from plmcmc.kernels import Holes
 from plmcmc.posterior.batch import Batch, Begun, Method
@@ -41,9 +42,11 @@ class Pullback:
     tuning: Warmup = field(default=Warmup())
 
     def footprint(self, entries: int, holes: int, chains: int) -> int:
-        """Return the size of the Jacobians, twice, and of some matrices in float64."""
+        """Return the size of the Jacobians, twice, and of matrices and distances in float64."""
         jacobians = 2 * self.tuning.points(holes, chains) * holes
-        return entries * (8 * chains + jacobians) + 16 * holes**2
+        # Of jumps: from every chain to every draw of its row's pool.
+        distances = 4 * chains * MOST if self.tuning.jumps and holes <= JUMP_HOLES else 0
+        return entries * (8 * chains + jacobians) + 16 * holes**2 + distances
 
     def burn_in(self, warmup: int | None, kept: int) -> int:
         """Return 0: the warm-up ends with tuning."""
