@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
@@ -12,6 +13,7 @@ from rich.table import Table as Shown
 from plmcmc.cli.printable import named
 from plmcmc.cli.say import say, warn
 from plmcmc.imputation.convergence import CONVERGED, LIMIT
+from plmcmc.storage.strict_json import shown
 from plmcmc.tables import Table
 from plmcmc.tables.columns import Plan
 from plmcmc.tables.fill import Found, pooled
@@ -43,6 +45,19 @@ def _listed(passed: Mapping[str, str], left: Mapping[str, int]) -> str:
 
 def _left(holes: int) -> str:
     return f"; {holes} missing" if holes else ""
+
+
+def warn_of_marks(kinds: Mapping[str, str], frames: Sequence[pd.DataFrame]) -> None:
+    """Warn of a category without letters or digits: it may mark what is missing."""
+    for name in (name for name, kind in kinds.items() if kind == "categorical"):
+        words = {str(word) for frame in frames for word in frame[name].dropna().unique()}
+        marks = [word for word in words if not any(map(str.isalnum, word))]
+        # Of several, such as + and -, each is likely to have a meaning.
+        if len(marks) == 1 and len(words) > 1:
+            warn(
+                f"column {named(name)}: {shown(marks[0])} is taken for a category. If it marks "
+                "missing values, add it to --na-values"
+            )
 
 
 def tell_filled(kinds: Mapping[str, str], holes: Mapping[str, int], rows: int) -> None:
