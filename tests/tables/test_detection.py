@@ -3,9 +3,11 @@
 from argparse import Namespace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from plmcmc.tables.columns import plan_of_tables
+from plmcmc.tables.parquet import read_parquet
 from plmcmc.tables.text import table_of_text
 
 ROWS = 60
@@ -85,6 +87,30 @@ def test_numbers_with_other_signs_pass_through_as_such(form):
 def test_gaps_between_thousands_need_not_be_in_all_numbers():
     cells = ["", *(str(990 + row) if row < 10 else f"1 {row:03}" for row in range(ROWS))]
     assert detected(cells) == ("numbers written like '1 010': only plain ones are filled", 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells"),
+    [
+        # In order, or mixed as by a split into two; random, but all equally long.
+        ("identifier", [1000 + 7 * row for row in range(ROWS)]),
+        ("identifier", [9000 - 70 * row for row in range(ROWS)]),
+        ("identifier", [1 + 7 * row % 61 for row in range(ROWS)]),
+        ("identifier", [100_000 + 7919 * row % 899_981 for row in range(1, ROWS)]),
+        # Incomes and populations, of which none occurs twice.
+        ("integer", [20_000 + 7919 * row % 61_001 for row in range(ROWS)]),
+        ("integer", [900 + 611_953 * row % 1_000_003 for row in range(ROWS)]),
+    ],
+)
+def test_whole_numbers_that_identify_rows_and_those_that_measure(kind, cells, tmp_path):
+    assert len(set(cells)) == len(cells)
+    assert detected(cells) == (kind, 0)
+    pd.DataFrame({"x": cells}).to_parquet(tmp_path / "data.parquet")
+    table = read_parquet(tmp_path / "data.parquet")
+    plan = plan_of_tables([table], Namespace(types=None, exclude=[]))
+    assert (plan.known.kinds.get("x") or plan.passed["x"]) == kind
+    # With a hole, it is to be filled.
+    assert detected(["", *cells]) == ("integer", 1)
 
 
 @pytest.mark.parametrize("form", ["{:03}", "192.168.1.{}", "A{}", "{}x{}", "{} Street", "555-{}"])

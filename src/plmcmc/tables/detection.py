@@ -33,6 +33,8 @@ DRESSED = re.compile(
 )
 # 007 is a code: as a number it would be 7.
 CODE = re.compile(r"[+-]?0\d+")
+# Identifiers are one of so few whole numbers, or have so many digits.
+DENSE, LONG = 3, 6
 # So few different words among so many different numbers are likely to mark what is missing.
 FEW_WORDS, MANY_NUMBERS = 3, 20
 
@@ -73,7 +75,7 @@ def _decided_text(tables: Sequence[Words], name: str) -> str | PassThrough:
             _refuse_text(tables, name, "most")
         return _decided_words(columns)
     if all(WHOLE.fullmatch(word) for word in words):
-        return PassThrough("identifier") if _distinct(columns) else "integer"
+        return PassThrough("identifier") if _numbered(columns) else "integer"
     return "integer" if all(WHOLE_AS_FLOAT.fullmatch(word) for word in words) else "continuous"
 
 
@@ -102,7 +104,7 @@ def _decided_stored(tables: Sequence[ParquetTable], name: str) -> str | PassThro
         return "continuous"
     lists = [[None if pd.isna(v) else v for v in c] for c in columns] if _plain(kind) else []
     if pa.types.is_integer(kind):
-        return PassThrough("identifier") if _distinct(lists) else "integer"
+        return PassThrough("identifier") if _numbered(lists) else "integer"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _decided_words(lists)
     if pa.types.is_dictionary(kind) and _plain(kind.value_type):
@@ -184,6 +186,21 @@ def _first(tables: Sequence[Words], name: str, found: Callable[[str], bool]) -> 
 def _distinct(columns: Sequence[Sequence[Any]]) -> bool:
     """Whether no file has a hole or a value twice here."""
     return all(None not in column and len(set(column)) == len(column) for column in columns)
+
+
+def _numbered(columns: Sequence[Sequence[Any]]) -> bool:
+    """Whether whole numbers only tell rows apart: unlike incomes, of which none may repeat either.
+
+    They are in order, or leave few numbers out, or are long and all of the same length.
+    """
+    if not _distinct(columns):
+        return False
+    numbers = [[int(value) for value in column] for column in columns]
+    every = [value for column in numbers for value in column]
+    in_order = all(own in (sorted(own), sorted(own, reverse=True)) for own in numbers)
+    dense = max(every) - min(every) < DENSE * len(every)
+    lengths = {len(str(abs(value))) for value in every}
+    return in_order or dense or (len(lengths) == 1 and lengths.pop() >= LONG)
 
 
 def _is_date(word: str) -> bool:
