@@ -252,7 +252,7 @@ class TestModels:
             "categorical",
             "blue, dark",
             "effort: fast",
-            "members: 1",
+            "members: 1 flow\n",
             "seed: 3",
         ):
             assert word in told

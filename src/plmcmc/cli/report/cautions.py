@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from plmcmc.cli.printable import counted
 from plmcmc.imputation.convergence import CONVERGED, LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, Diagnosis
 from plmcmc.tables.fill import Found
@@ -116,7 +117,7 @@ def _of_columns(known: Sequence[Column], rows: int) -> Iterator[str]:
     for column in empty[:NAMED]:
         yield (
             f"{column.name} is missing in {column.missing / rows:.0%} of the rows; its filled-in "
-            f"values are based on {_count(rows - column.missing)}."
+            f"values are based on {counted(rows - column.missing)}."
         )
     if len(empty) > NAMED:
         yield f"{len(empty) - NAMED} more columns are almost entirely missing."
@@ -137,12 +138,8 @@ def _of_passed(columns: Sequence[Column]) -> Iterator[str]:
         if column.passed is not None and column.missing:
             yield (
                 f"{column.name} passed through ({column.passed}), and still has "
-                f"{_count(column.missing, 'missing value')}."
+                f"{counted(column.missing, 'missing value')}."
             )
-
-
-def _count(number: int, what: str = "value") -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _names(names: Sequence[str]) -> str:
