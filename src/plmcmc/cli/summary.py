@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
-from plmcmc.cli.printable import named
+from plmcmc.cli.printable import counted, named
 from plmcmc.cli.say import say, warn
 from plmcmc.imputation.convergence import CONVERGED, LIMIT
 from plmcmc.storage.strict_json import shown
@@ -64,16 +64,17 @@ def tell_filled(kinds: Mapping[str, str], holes: Mapping[str, int], rows: int) -
     """Show what was filled, a line per column that had holes."""
     if not any(holes.values()):
         return
-    shown = Shown(title=f"{rows} rows, {sum(holes.values())} missing values filled")
-    shown.add_column("column")
-    shown.add_column("kind")
-    shown.add_column("filled", justify="right")
-    shown.add_column("share of rows", justify="right")
+    values = counted(sum(holes.values()), "missing value")
+    table = Shown(title=f"{counted(rows, 'row')}, {values} filled")
+    table.add_column("column")
+    table.add_column("kind")
+    table.add_column("filled", justify="right")
+    table.add_column("share of rows", justify="right")
     for name, count in holes.items():
         if count:
             share = f"{100 * count / rows:.1f}%"
-            shown.add_row(escape(named(name)), kinds[name], str(count), share)
-    Console().print(shown)
+            table.add_row(escape(named(name)), kinds[name], str(count), share)
+    Console().print(table)
 
 
 def tell_leftovers(
