@@ -112,6 +112,37 @@ def test_a_model_of_a_workbook_fills_text(model, tmp_path):
     assert ",," not in (tmp_path / "new-out.csv").read_text()
 
 
+def marked_as_missing(tmp_path, cell):
+    """A workbook with this cell, as Excel writes it, in place of the number 77."""
+    book, place = openpyxl.Workbook(), tmp_path / "new.xlsx"
+    for line in [("size", "count", "colour", "member"), (0.5, 77, "red", True)]:
+        book.active.append(line)
+    book.save(place)
+    changed = {
+        name: re.sub(rb'<c r="B2"[^>]*><v>77</v></c>', cell, content)
+        for name, content in parts(place).items()
+    }
+    with zipfile.ZipFile(place, "w") as package:
+        for name, content in changed.items():
+            package.writestr(name, content)
+    return place
+
+
+def test_an_error_that_says_not_available_is_filled(model, tmp_path):
+    place = marked_as_missing(tmp_path, b'<c r="B2" t="e"><v>#N/A</v></c>')
+    out = tmp_path / "out.xlsx"
+    assert run("impute", place, "-o", out, "--model", model) == 0
+    assert values(out)[1][1] in (0, 1, 2, 3)
+
+
+def test_a_formula_that_says_not_available_is_refused(model, tmp_path, capsys):
+    place = marked_as_missing(tmp_path, b'<c r="B2" t="e"><f>NA()</f><v>#N/A</v></c>')
+    assert run("impute", place, "-o", tmp_path / "out.xlsx", "--model", model) == 2
+    told = capsys.readouterr().err
+    assert "cell B2, column 'count': expected a value; got a formula that is '#N/A'" in told
+    assert not (tmp_path / "out.xlsx").exists()
+
+
 def test_cells_that_are_not_there_or_have_another_prefix():
     """Other programs leave out empty cells, or names of cells, and name elements by prefixes."""
     sheet = Sheet(b'<x:s><x:row r="2"><x:c><x:v>1</x:v></x:c><x:c r="C2" s="4"/></x:row></x:s>')

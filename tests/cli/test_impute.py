@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from plmcmc.cli.summary import tell_filled
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.reduce import Mean
 from table_files import cells, run, text
@@ -143,6 +144,13 @@ class TestText:
         assert "Nothing to fill" in capsys.readouterr().out
 
 
+def test_what_was_filled_is_counted_in_words(capsys):
+    tell_filled({"x": "integer"}, {"x": 1}, 1)
+    assert "1 row, 1 missing value filled" in " ".join(capsys.readouterr().out.split())
+    tell_filled({"x": "integer"}, {"x": 2}, 3)
+    assert "3 rows, 2 missing values filled" in " ".join(capsys.readouterr().out.split())
+
+
 class TestParquet:
     def test_types_and_values_stay(self, tmp_path):
         frame, holes = with_holes(mixed())
@@ -252,7 +260,7 @@ class TestModels:
             "categorical",
             "blue, dark",
             "effort: fast",
-            "members: 1",
+            "members: 1 flow\n",
             "seed: 3",
         ):
             assert word in told

@@ -64,6 +64,25 @@ def test_a_number_marks_holes_however_it_is_written(suffix, numbers, tmp_path):
     pd.testing.assert_frame_equal(found.loc[13:], numbers.loc[13:], check_dtype=False)
 
 
+@pytest.mark.parametrize("command", ["impute", "fit"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_category_that_may_mark_missing_values_is_asked_about(
+    suffix, command, numbers, tmp_path, capsys
+):
+    place = tmp_path / f"a.{suffix}"
+    numbers["blood"] = np.resize(["A", "B", "-", "AB"], ROWS)
+    # Here a sign is one of two, and means something.
+    numbers["rhesus"] = np.resize(["+", "+", "-"], ROWS)
+    numbers.to_csv(place, index=False) if suffix == "csv" else numbers.to_parquet(place)
+    ask = (command, place, "-o", tmp_path / f"b.{suffix}", "--effort", "fast")
+    assert run(*ask) == 0
+    told = capsys.readouterr().err
+    assert "column blood: '-' is taken for a category. If it marks missing values, add it" in told
+    assert "rhesus" not in told
+    assert run(*ask, "--overwrite", "--na-values", "-") == 0
+    assert "blood" not in capsys.readouterr().err
+
+
 def test_marks_that_are_numbers_in_any_spelling():
     words = ["NA", "nan", "9-9", "1,5", ""]
     assert numbers_of(["-999", " 9.5 ", "1e3", ".5", *words]) == {-999.0, 9.5, 1000.0, 0.5}

@@ -136,3 +136,14 @@ def test_the_command(tmp_path, capsys):
     assert "Calibrated" in capsys.readouterr().out
     assert picture.stat().st_size > 0
     assert main(["calibrate", str(tmp_path / "nothing")]) == 2
+
+
+def test_the_command_looks_at_the_picture_s_place_first(tmp_path, monkeypatch, capsys):
+    saved = plmcmc.save(flow(), tmp_path / "flow")
+    argv = ["calibrate", str(saved), "--rows", "16", "--draws", "7", "--picture"]
+    assert main([*argv, str(tmp_path / "new" / "ranks.png")]) in (0, 1)
+    assert (tmp_path / "new" / "ranks.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("plmcmc.diagnostics.calibrate", None)
+    assert main([*argv, str(tmp_path / "file" / "ranks.png")]) == 2
+    assert "expected a directory to write to" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from plmcmc.imputation import FlowImputer, sampling
+from plmcmc.imputation.diagnosis import Diagnosis
 from plmcmc.kernels import Metropolis, Turns
 from plmcmc.posterior import ConvergenceWarning
 from plmcmc.training.tables.settings import TableTraining
@@ -40,6 +41,67 @@ def test_a_gaussian_table_converges_and_its_intervals_cover(found):
     assert (np.abs(found.coverage - 0.9) < 0.12).all()
     assert "have converged" in found.verdict
     assert found.summary().index.tolist() == ["0", "1", "2"]
+
+
+def test_the_verdict_convicts_a_model_of_other_data_and_not_its_own(gaussian, found):
+    imputer, x = gaussian
+    assert found.narrow == ()
+    assert f"Of {found.hidden.sum():.0f} numbers hidden on purpose, " in found.verdict
+    assert f"{found.interval_coverage:.0%} lie in their 90% interval." in found.verdict
+    # The same distributions, but now columns hang together the other way round.
+    turned = x * [1, -1, 1]
+    other = imputer.diagnose(turned)
+    assert "1" in other.narrow
+    assert "intervals are too narrow in: " in other.verdict
+    assert repr(other) == f"<Diagnosis: {other.verdict}>"
+
+
+def diagnosed(coverage, hidden, kinds):
+    """What might have been found, by 200 draws."""
+    columns = len(kinds)
+    nothing = np.zeros(columns)
+    return Diagnosis(
+        names=tuple("abcdefghij"[:columns]),
+        holes=nothing,
+        rhat=nothing,
+        converged=nothing,
+        ess=nothing,
+        coverage=np.array(coverage),
+        hidden=np.array(hidden, dtype=float),
+        rows=400,
+        kinds=kinds,
+        levels=(None,) * columns,
+        observed=(nothing,) * columns,
+        imputed=(np.zeros((50, 0, 4)),) * columns,
+    )
+
+
+def test_coverage_is_weighed_by_how_many_values_were_hidden():
+    kinds = ("continuous", "integer", "categorical", "ordinal")
+    found = diagnosed([0.9, 0.6, 0.5, np.nan], [40, 20, 10, 0], kinds)
+    assert found.interval_coverage == pytest.approx(0.8)
+    assert found.right_levels == 0.5
+    nothing = diagnosed([np.nan], [0], ("continuous",))
+    assert np.isnan(nothing.interval_coverage)
+    assert np.isnan(nothing.right_levels)
+    assert nothing.narrow == ()
+    assert nothing.verdict == "Nothing is missing in the 400 rows that were examined."
+
+
+def test_narrow_intervals_are_told_from_chance():
+    """All columns of a sound model together are convicted once in a hundred times."""
+    rng = np.random.default_rng(0)
+    kinds = ("continuous",) * 10
+    inside = rng.binomial(40, 0.9 * 199 / 201, size=(2000, 10))
+    alarms = sum(bool(diagnosed(own / 40, [40] * 10, kinds).narrow) for own in inside)
+    # Tests of whole numbers keep below their level; three standard errors above it.
+    assert alarms < 2000 * 0.01 + 3 * (2000 * 0.01) ** 0.5
+    # Each somewhat too narrow: no column alone shows it.
+    assert diagnosed([0.82] * 10, [40] * 10, kinds).narrow == tuple("abcdefghij")
+    assert diagnosed([0.82, *[0.9] * 9], [40] * 10, kinds).narrow == ()
+    assert diagnosed([0.6, *[0.9] * 9], [40] * 10, kinds).narrow == ("a",)
+    # Levels have no intervals.
+    assert diagnosed([0.3, 0.9], [40, 40], ("boolean", "integer")).narrow == ()
 
 
 def test_draws_lead_with_states(gaussian, found):

@@ -57,6 +57,7 @@ def test_delta_shifts_what_was_imputed_and_nothing_else(short):
     ("delta", "message"),
     [
         ({"weight": 1.0}, "delta names column 'weight'"),
+        ([1.0, 0.0], "expected numbers by column name, such as .* got list"),
         ({"colour": 1.0}, "which is categorical: only numbers"),
         ({"size": np.inf}, "must be finite"),
     ],

@@ -151,10 +151,17 @@ def _add_calibrate(commands: Commands) -> None:
 
 
 def _run_calibrate(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from plmcmc.data import Independent
     from plmcmc.diagnostics import calibrate
+    from plmcmc.disk import check_directory
     from plmcmc.flows import load
 
+    if arguments.picture:
+        # Better to know before the work.
+        check_directory(Path(arguments.picture).parent)
+        Path(arguments.picture).parent.mkdir(parents=True, exist_ok=True)
     found = calibrate(
         load(arguments.flow),
         Independent(arguments.rate),

@@ -21,7 +21,7 @@ from plmcmc.cli.request import (
     identity_of,
 )
 from plmcmc.cli.say import say, silence, warn, warnings_in_words
-from plmcmc.cli.summary import tell_passed
+from plmcmc.cli.summary import tell_passed, warn_of_marks
 from plmcmc.disk import check_directory
 from plmcmc.imputation import FlowImputer
 from plmcmc.tables import Table, check_no_directory, read_tables
@@ -65,6 +65,7 @@ def _fit(arguments: Namespace, team: Team) -> None:
         raise ValueError("no column can be learned from; declare column kinds with --types")
     check_enough(plan, tables)
     frames = [table.frame(plan.known) for table in tables]
+    warn_of_marks(plan.known.kinds, frames)
     with warnings_in_words(), _working_together(team, part, arguments) as job:
         learned = fitted(arguments, plan, frames, job, distributed=team.size > 1)
         if team.leads:

@@ -18,7 +18,13 @@ from plmcmc.cli.memory_budget import rows_to_read
 from plmcmc.cli.report import Asked, report
 from plmcmc.cli.request import EFFORT, check_draws, check_options, identity_of
 from plmcmc.cli.say import say, warn, warnings_in_words
-from plmcmc.cli.summary import tell_converged, tell_filled, tell_leftovers, tell_passed
+from plmcmc.cli.summary import (
+    tell_converged,
+    tell_filled,
+    tell_leftovers,
+    tell_passed,
+    warn_of_marks,
+)
 from plmcmc.distributed.request import check_flag
 from plmcmc.imputation import EFFORTS, FlowImputer
 from plmcmc.imputation.convergence import LEAST_STATES
@@ -123,8 +129,10 @@ def _check(
     if imputer is not None:
         for table, frame in zip(tables, frames, strict=True):
             check_levels(plan.known, table, frame)
-    elif holes:
-        check_enough(plan, tables)
+    else:
+        warn_of_marks(plan.known.kinds, frames)
+        if holes:
+            check_enough(plan, tables)
     if not holes:
         say("Nothing to fill: no cell is missing in the columns to fill. Copying the data.")
 

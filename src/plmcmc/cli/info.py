@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
-from plmcmc.cli.printable import named, one_line
+from plmcmc.cli.printable import counted, named, one_line
 from plmcmc.cli.say import say
 from plmcmc.data.schema import Column, Levels
 from plmcmc.imputation import FlowImputer
@@ -33,17 +33,17 @@ def info(path: str) -> None:
     effort = imputer.effort_
     say(
         f"rows learned from: {imputer.rows_}\neffort: {effort.name}\n"
-        f"members: {effort.members} flows{_mixtures(imputer.model_)}\n"
+        f"members: {counted(effort.members, 'flow')}{_mixtures(imputer.model_)}\n"
         f"seed: {imputer.seed_}\nstatistic: {imputer.statistic}"
     )
 
 
 def _mixtures(model: TableModel) -> str:
-    """Return of what else an ensemble is."""
+    """Return what an ensemble consists of beside flows."""
     own = model.mixture
     if own is None:
         return ""
-    return f", {own.members} mixtures of {own.components} Gaussians"
+    return f", {counted(own.members, 'mixture')} of {counted(own.components, 'Gaussian')}"
 
 
 def _listed(levels: Sequence[object]) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
-from plmcmc.cli.printable import named
+from plmcmc.cli.printable import counted, named
 from plmcmc.cli.say import say, warn
 from plmcmc.imputation.convergence import CONVERGED, LIMIT
+from plmcmc.storage.strict_json import shown
 from plmcmc.tables import Table
 from plmcmc.tables.columns import Plan
 from plmcmc.tables.fill import Found, pooled
@@ -45,20 +47,34 @@ def _left(holes: int) -> str:
     return f"; {holes} missing" if holes else ""
 
 
+def warn_of_marks(kinds: Mapping[str, str], frames: Sequence[pd.DataFrame]) -> None:
+    """Warn of a category without letters or digits: it may mark what is missing."""
+    for name in (name for name, kind in kinds.items() if kind == "categorical"):
+        words = {str(word) for frame in frames for word in frame[name].dropna().unique()}
+        marks = [word for word in words if not any(map(str.isalnum, word))]
+        # Of several, such as + and -, each is likely to have a meaning.
+        if len(marks) == 1 and len(words) > 1:
+            warn(
+                f"column {named(name)}: {shown(marks[0])} is taken for a category. If it marks "
+                "missing values, add it to --na-values"
+            )
+
+
 def tell_filled(kinds: Mapping[str, str], holes: Mapping[str, int], rows: int) -> None:
     """Show what was filled, a line per column that had holes."""
     if not any(holes.values()):
         return
-    shown = Shown(title=f"{rows} rows, {sum(holes.values())} missing values filled")
-    shown.add_column("column")
-    shown.add_column("kind")
-    shown.add_column("filled", justify="right")
-    shown.add_column("share of rows", justify="right")
+    values = counted(sum(holes.values()), "missing value")
+    table = Shown(title=f"{counted(rows, 'row')}, {values} filled")
+    table.add_column("column")
+    table.add_column("kind")
+    table.add_column("filled", justify="right")
+    table.add_column("share of rows", justify="right")
     for name, count in holes.items():
         if count:
             share = f"{100 * count / rows:.1f}%"
-            shown.add_row(escape(named(name)), kinds[name], str(count), share)
-    Console().print(shown)
+            table.add_row(escape(named(name)), kinds[name], str(count), share)
+    Console().print(table)
 
 
 def tell_leftovers(

@@ -141,8 +141,8 @@ def _add_fitting(command: argparse.ArgumentParser, seed: str) -> None:
         nargs="+",
         default=[],
         metavar="WORD",
-        help="words that mark a missing value, in addition to an empty cell, NA, N/A, NaN, nan, "
-        "null, None and ?",
+        help="words that mark a missing value, in addition to an empty cell, NA, N/A, n/a, #N/A, "
+        "<NA>, NaN, nan, NULL, null, None and ?",
     )
     add(
         "--types",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from plmcmc import statistics
 from plmcmc.imputation.convergence import LEAST_STATES, LIMIT, Convergence
 from plmcmc.imputation.effort import Effort
 from plmcmc.imputation.figures import density_figure, trace_figure
-from plmcmc.imputation.layout import Layout
+from plmcmc.imputation.layout import VOTED, Layout
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import counts
 from plmcmc.imputation.sampling import Shown, Walk
@@ -27,9 +28,11 @@ Array = NDArray[np.float64]
 ROWS = 400
 HIDDEN = 0.1
 LEVEL = 0.9
+# A sound model is said to have too narrow intervals this often, over all of its columns.
+FALSE_ALARM = 0.01
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis:
     """Results of a diagnosis, one number per column.
 
@@ -41,6 +44,7 @@ class Diagnosis:
         ess: median effective number of draws of a missing entry.
         coverage: share of values hidden on purpose that lie in their 90% interval; for booleans
             and unordered levels, share whose most frequent draw is right.
+        hidden: number of values hidden on purpose.
         rows: number of rows examined.
         kinds: kinds of the columns.
         levels: levels of the columns that have them.
@@ -55,6 +59,7 @@ class Diagnosis:
     converged: Array
     ess: Array
     coverage: Array
+    hidden: Array
     rows: int
     kinds: tuple[str, ...]
     levels: tuple[tuple[Any, ...] | None, ...]
@@ -68,10 +73,61 @@ class Diagnosis:
         return float(np.nansum(self.converged * self.holes) / max(self.holes.sum(), 1e-12))
 
     @property
+    def interval_coverage(self) -> float:
+        """The share of hidden numbers that lie in their intervals; NaN if none was hidden."""
+        return self._recovered(self._numbers)
+
+    @property
+    def right_levels(self) -> float:
+        """The share of hidden levels whose most frequent draw is right; NaN if none was hidden."""
+        return self._recovered(~self._numbers)
+
+    @property
+    def narrow(self) -> tuple[str, ...]:
+        """Columns of numbers whose intervals contain too few hidden values to be a coincidence.
+
+        Binomial tests, at 1% for all columns together: one by one, or else all at once.
+        """
+        columns = np.flatnonzero(self._numbers & (self.hidden > 0))
+        inside = np.round(self.coverage[columns] * self.hidden[columns])
+        few = self._too_few(inside, self.hidden[columns])
+        if not few.any() and self._too_few(inside.sum(), self.hidden[columns].sum()):
+            few[:] = True
+        return tuple(self.names[place] for place in columns[few])
+
+    @property
     def verdict(self) -> str:
         """A summary in plain words."""
+        return " ".join([*self._of_chains(), *self._of_hidden()])
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis: {self.verdict}>"
+
+    @property
+    def _numbers(self) -> NDArray[np.bool_]:
+        """Which columns have intervals."""
+        return ~np.isin(self.kinds, VOTED)
+
+    def _recovered(self, columns: NDArray[np.bool_]) -> float:
+        columns = columns & (self.hidden > 0)
+        if not columns.any():
+            return float("nan")
+        return float(np.average(self.coverage[columns], weights=self.hidden[columns]))
+
+    def _too_few(self, inside: Array, hidden: Array) -> NDArray[np.bool_]:
+        from scipy.stats import binom
+
+        # Quantiles of few draws lie closer together than those of the distribution.
+        draws = self.imputed[0].shape[0] * self.imputed[0].shape[2]
+        expected = LEVEL * (draws - 1) / (draws + 1)
+        # Half for the columns one by one, half for all at once.
+        limit = FALSE_ALARM / 2 / max(1, np.size(inside))
+        return np.asarray(binom.cdf(inside, hidden, expected) < limit)
+
+    def _of_chains(self) -> Iterator[str]:
         if not self.holes.any():
-            return f"Nothing is missing in the {self.rows} rows that were examined."
+            yield f"Nothing is missing in the {self.rows} rows that were examined."
+            return
         share = self.converged_share
         slow = [n for n, c in zip(self.names, self.converged, strict=True) if c < 0.5]
         words = f"{share:.0%} of the missing entries have converged (R-hat under {LIMIT})"
@@ -79,7 +135,16 @@ class Diagnosis:
             words += f"; slowest: {', '.join(slow[:5])}: try effort='thorough'"
         if self.stuck:
             words += f"; in {self.stuck} rows a chain never moved"
-        return f"{words}. {self.rows} rows were examined."
+        yield f"{words}. {self.rows} rows were examined."
+
+    def _of_hidden(self) -> Iterator[str]:
+        if np.isfinite(self.interval_coverage):
+            count = self.hidden[self._numbers].sum()
+            words = f"Of {count:.0f} numbers hidden on purpose, {self.interval_coverage:.0%} lie"
+            words += f" in their {LEVEL:.0%} interval"
+            if self.narrow:
+                words += f"; intervals are too narrow in: {', '.join(self.narrow[:5])}"
+            yield f"{words}."
 
     def traces(self) -> Figure:
         """Return a figure of the chains of one missing entry per column, by member."""
@@ -121,6 +186,7 @@ def diagnosed(
         coverage=np.array(
             [_right(again[..., j], table[:, j], hidden[:, j], layout.voted.get(j)) for j in columns]
         ),
+        hidden=hidden.sum(0).astype(np.float64),
         rows=len(table),
         kinds=layout.kinds,
         levels=layout.levels,

@@ -155,7 +155,7 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         m = _counted("m", m)
         table, codes = self._opened(X)
-        shifts = self.layout_.shifts(delta or {})
+        shifts = self.layout_.shifts({} if delta is None else delta)
         # What was seen is shifted with the rest, but only holes are filled.
         found = self._told(self._drawing.proper(codes, m)) + shifts
         return [self.layout_.fill(table, own) for own in found]

@@ -90,6 +90,11 @@ class Layout:
         Raises:
             DataError: naming a column that is not there, or cannot be added to.
         """
+        if not hasattr(delta, "items"):
+            raise DataError(
+                f"delta: expected numbers by column name, such as {{{self.names[0]!r}: 1.0}}; got "
+                f"{type(delta).__name__}. Name the columns"
+            )
         found = np.zeros(len(self.names))
         for name, shift in delta.items():
             if name not in self.names:

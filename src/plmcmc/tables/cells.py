@@ -17,7 +17,7 @@ from plmcmc.imputation.reading import LARGEST
 from plmcmc.storage.strict_json import shown
 from plmcmc.tables.kinds import NUMBER, Kinds, numbers_of
 
-MARKERS = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")
+MARKERS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None", "?")
 BOOLEANS = {"true": True, "t": True, "yes": True, "y": True, "1": True}
 BOOLEANS |= {"false": False, "f": False, "no": False, "n": False, "0": False}
 Reader = Callable[[str], Any]

@@ -262,14 +262,16 @@ def _check_cells(table: ExcelTable, grid: _Grid) -> None:
             line = table.lines[row]
             at = f"{table.path}, cell {letters_of(column)}{line}, column {shown(name)}"
             own = grid.sheet.cells.get(line, {}).get(column)
+            error = grid.errors.get((line, column))
             if hole and own is not None and own.formula:
+                found = "without a stored value" if error is None else f"that is {shown(error)}"
                 raise ValueError(
-                    f"{at}: expected a value; got a formula without a stored value. Let Excel "
-                    "calculate and save it, or replace it with a value"
+                    f"{at}: expected a value; got a formula {found}. Let Excel calculate and save "
+                    "it, or replace it with a value"
                 )
-            if not hole and (line, column) in grid.errors:
+            if not hole and error is not None:
                 raise ValueError(
-                    f"{at}: expected a value; got {shown(grid.errors[line, column])}. Correct it, "
+                    f"{at}: expected a value; got {shown(error)}. Correct it, "
                     f"or mark it missing with --na-values"
                 )
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plmcmc import __version__
 from plmcmc.cli.printable import named
-from plmcmc.cli.report.cautions import Column, converged_share, interval_coverage, warnings_of
+from plmcmc.cli.report.cautions import Column, converged_share, warnings_of
 from plmcmc.cli.report.diagnosis import chains_section, hidden_section, imputed_section
 from plmcmc.cli.report.figures import PATTERN_ROWS, pattern_png
 from plmcmc.cli.report.page import NOTHING, Html, bar, element, html_list, page, picture, table
@@ -124,7 +124,7 @@ def _in_short(
     ]
     if diagnosis is not None:
         numbers.append((f"{converged_share(found, diagnosis):.0%}", "of them converged"))
-        covered = interval_coverage(diagnosis)
+        covered = diagnosis.interval_coverage
         if np.isfinite(covered):
             words = f"of hidden values in their {LEVEL:.0%} interval"
             numbers.append((f"{covered:.0%}", words))

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
+from plmcmc.cli.printable import counted
 from plmcmc.imputation.convergence import CONVERGED, LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, Diagnosis
-from plmcmc.imputation.layout import VOTED
 from plmcmc.tables.fill import Found
 
 # Shares of a column's cells, and numbers of values, from which on there is a warning.
 NEARLY_ALL, FEW_VALUES, FEW_ROWS = 0.8, 30, 100
-# Hidden values outside of their intervals may be so many more than they should be.
-SLACK = 0.08
 NAMED = 8
 
 
@@ -68,25 +64,6 @@ def converged_share(found: Found, diagnosis: Diagnosis) -> float:
     return diagnosis.converged_share if found.share is None else found.share
 
 
-def interval_coverage(diagnosis: Diagnosis) -> float:
-    """Return the share of hidden numbers that lie in their intervals; NaN if none was hidden."""
-    return _averaged(diagnosis, ("continuous", "integer", "ordinal"))
-
-
-def right_levels(diagnosis: Diagnosis) -> float:
-    """Return the share of hidden levels that were guessed by vote; NaN if none was hidden."""
-    return _averaged(diagnosis, VOTED)
-
-
-def _averaged(diagnosis: Diagnosis, kinds: Sequence[str]) -> float:
-    # A tenth of the observed values is hidden in every column.
-    weights = np.where(np.isin(diagnosis.kinds, kinds), 1 - diagnosis.holes, 0.0)
-    weights = np.where(np.isfinite(diagnosis.coverage), weights, 0.0)
-    if not weights.sum():
-        return float("nan")
-    return float(np.nansum(weights * diagnosis.coverage) / weights.sum())
-
-
 def _of_chains(found: Found, diagnosis: Diagnosis | None) -> Iterator[str]:
     if found.stuck:
         yield (
@@ -111,13 +88,11 @@ def _of_chains(found: Found, diagnosis: Diagnosis | None) -> Iterator[str]:
 
 
 def _of_coverage(diagnosis: Diagnosis | None) -> Iterator[str]:
-    if diagnosis is None:
-        return
-    covered = interval_coverage(diagnosis)
-    if covered < LEVEL - SLACK:
+    if diagnosis is not None and diagnosis.narrow:
         yield (
-            f"Of values hidden on purpose, only {covered:.0%} lay in their {LEVEL:.0%} interval: "
-            "the intervals are too narrow, and filled-in values are less certain than they look."
+            f"Fewer values hidden on purpose than expected lay in their {LEVEL:.0%} interval in "
+            f"{_names(diagnosis.narrow)}: the intervals are too narrow, and filled-in values are "
+            "less certain than they look."
         )
 
 
@@ -142,7 +117,7 @@ def _of_columns(known: Sequence[Column], rows: int) -> Iterator[str]:
     for column in empty[:NAMED]:
         yield (
             f"{column.name} is missing in {column.missing / rows:.0%} of the rows; its filled-in "
-            f"values are based on {_count(rows - column.missing)}."
+            f"values are based on {counted(rows - column.missing)}."
         )
     if len(empty) > NAMED:
         yield f"{len(empty) - NAMED} more columns are almost entirely missing."
@@ -163,12 +138,8 @@ def _of_passed(columns: Sequence[Column]) -> Iterator[str]:
         if column.passed is not None and column.missing:
             yield (
                 f"{column.name} passed through ({column.passed}), and still has "
-                f"{_count(column.missing, 'missing value')}."
+                f"{counted(column.missing, 'missing value')}."
             )
-
-
-def _count(number: int, what: str = "value") -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _names(names: Sequence[str]) -> str:

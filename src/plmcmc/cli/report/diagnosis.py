@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from plmcmc.cli.report.cautions import converged_share, interval_coverage, right_levels
+from plmcmc.cli.report.cautions import converged_share
 from plmcmc.cli.report.figures import SHOWN, most_holes, png, short
 from plmcmc.cli.report.page import NOTHING, Html, bar, element, picture, table
 from plmcmc.imputation.convergence import LIMIT
@@ -86,7 +86,7 @@ def level_row(diagnosis: Diagnosis, place: int) -> tuple[Any, ...]:
 def hidden_section(diagnosis: Diagnosis) -> Iterator[Html]:
     """Say how values hidden on purpose were found."""
     yield element("h2", "Values hidden on purpose")
-    covered, right = interval_coverage(diagnosis), right_levels(diagnosis)
+    covered, right = diagnosis.interval_coverage, diagnosis.right_levels
     words = "A tenth of the known values was hidden, then imputed as if missing."
     if np.isfinite(covered):
         words += (
@@ -97,6 +97,11 @@ def hidden_section(diagnosis: Diagnosis) -> Iterator[Html]:
         words += f" Of hidden categories and flags, {right:.0%} were guessed correctly."
     if not np.isfinite(covered) and not np.isfinite(right):
         words += " There were too few for a result."
+    else:
+        words += (
+            " If the model was fitted to this table, it has learned from these values, too: values "
+            "that are really missing are then recovered less often."
+        )
     yield element("p", words)
 
 

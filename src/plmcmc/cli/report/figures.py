@@ -61,7 +61,7 @@ def most_holes(found: Diagnosis) -> Diagnosis:
     """Return what was found of the columns with holes, at most `SHOWN`: those with the most."""
     places = [place for place, drawn in enumerate(found.imputed) if drawn.shape[1]]
     most = sorted(sorted(places, key=lambda place: -found.holes[place])[:SHOWN])
-    arrays = ("holes", "rhat", "converged", "ess", "coverage")
+    arrays = ("holes", "rhat", "converged", "ess", "coverage", "hidden")
     tuples = ("kinds", "observed", "imputed")
     return replace(
         found,
