@@ -1,6 +1,7 @@
 """Online EM for tables: it learns what a Gaussian cannot, and resumes to the same bits."""
 
 import numpy as np
+import pytest
 import torch
 
 from flow_cases import shaken
@@ -13,7 +14,7 @@ from plmcmc.imputation.sampling import Walk
 from plmcmc.rng import Streams, generator
 from plmcmc.statistics import coverage, nmse
 from plmcmc.training.tables.copula import copula
-from plmcmc.training.tables.online_em import ALONE, TableEM, _half_and_half
+from plmcmc.training.tables.online_em import ACCEPTANCE, ALONE, GAIN, TableEM, _half_and_half
 from plmcmc.training.tables.settings import TableTraining
 
 ROUND = 5
@@ -83,6 +84,16 @@ def test_it_starts_at_the_gaussian_and_moves_away():
     before = em.averaged.networks[0].weights[-1].clone()
     em.step(started(em), Streams([generator(0, "training")], [1]))
     assert not torch.equal(before, em.averaged.networks[0].weights[-1])
+
+
+def test_steps_follow_what_is_accepted():
+    em = training(ROUND)
+    short = started(em)._replace(log_step=torch.tensor(-3.0, dtype=torch.float64))
+    state, info = em.step(short, Streams([generator(0, "training")], [1]))
+    # So short that nearly all are: they grow.
+    assert info.acceptance > 0.95
+    grown = ROUND * GAIN * (info.acceptance - ACCEPTANCE)
+    assert float(state.log_step) == pytest.approx(-3.0 + grown)
 
 
 def filled(table, effort, seed=0):
