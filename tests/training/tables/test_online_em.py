@@ -16,6 +16,7 @@ from plmcmc.statistics import coverage, nmse
 from plmcmc.training.tables.copula import copula
 from plmcmc.training.tables.online_em import ACCEPTANCE, ALONE, GAIN, TableEM, _half_and_half
 from plmcmc.training.tables.settings import TableTraining
+from plmcmc.training.tables.validation import WINDOW, Hidden
 
 ROUND = 5
 
@@ -37,14 +38,18 @@ def schema(table):
     return Schema.of(table, names, ["continuous"] * len(names), [None] * len(names))
 
 
-def training(updates, seed=0, team=ALONE):
+def training(updates, seed=0, team=ALONE, validated=False):
     table, _ = hidden(bent(100))
+    kept = None
+    if validated:
+        kept, table = Hidden.of(schema(table), table, seed)
     regions = schema(table).regions(table)
     gaussian = copula(regions).gaussian
     flow = TabularFlow(3, members=2, couplings=2, width=8, random_state=seed)
     flow.start_at(gaussian.mean, gaussian.covariance)
     settings = TableTraining(updates=updates, batch=32)
-    return TableEM(flow, gaussian, regions, settings, round_length=ROUND, team=team)
+    options = {"hidden": kept, "round_length": ROUND, "team": team}
+    return TableEM(flow, gaussian, regions, settings, **options)
 
 
 def started(em):
@@ -94,6 +99,23 @@ def test_steps_follow_what_is_accepted():
     assert info.acceptance > 0.95
     grown = ROUND * GAIN * (info.acceptance - ACCEPTANCE)
     assert float(state.log_step) == pytest.approx(-3.0 + grown)
+
+
+def test_the_weights_that_scored_best_are_kept(monkeypatch):
+    em = training(3 * ROUND, validated=True)
+    # Means of all so far, and the first before training: .4, then .3, .25 and .33.
+    found = iter([0.4] * WINDOW + [0.3, 0.2, 0.5])
+
+    def scored(self, state, source):
+        return torch.full((len(em.hidden.rows),), next(found), dtype=torch.float64)
+
+    monkeypatch.setattr(TableEM, "_scored", scored)
+    state = started(em)
+    for validation in (1, 2, 3):
+        with torch.no_grad():
+            em.averaged.mean.fill_(validation)
+        em._validate(state._replace(update=torch.tensor(validation * ROUND)), None)
+    assert (em.best.mean == 2).all()
 
 
 def filled(table, effort, seed=0):
