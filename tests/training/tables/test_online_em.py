@@ -118,6 +118,21 @@ def test_the_weights_that_scored_best_are_kept(monkeypatch):
     assert (em.best.mean == 2).all()
 
 
+@pytest.mark.parametrize(("errors", "means"), [(2.0, [3, 3]), (0.75, [3, 1]), (0.25, [1, 1])])
+def test_the_first_flow_is_kept_in_part_where_training_may_not_have_helped(errors, means):
+    em = training(ROUND, validated=True)
+    values = len(em.hidden.rows)
+    chance = np.random.default_rng(0).normal(size=values)
+    chance = (chance - chance.mean()) / chance.std()
+    # Training gained so many standard errors.
+    scores = torch.as_tensor(np.stack([errors / values**0.5 + chance, np.zeros(values)]))
+    with torch.no_grad():
+        em.first.mean.fill_(1)
+        em.best.mean.fill_(3)
+    chosen = em.chosen(started(em)._replace(scores=scores))
+    assert chosen.mean[:, 0, 0].tolist() == means
+
+
 def filled(table, effort, seed=0):
     """Return the mean, and the ends of 90% intervals, of each entry."""
     model = fit_table(schema(table), table, effort, seed)
