@@ -104,5 +104,5 @@ def test_learning_together_needs_a_group():
 
 
 def test_a_process_without_rows_is_refused():
-    with pytest.raises(ValueError, match="a row for each of 101 processes; got 100"):
+    with pytest.raises(ValueError, match="one row for each of 101 processes; got 100"):
         training(ROUND, team=Team(0, 101))
