@@ -207,7 +207,8 @@ def test_negative_numbers_are_no_seeds():
 
 
 @pytest.mark.parametrize(
-    ("numbers", "expected"), [(1, 2048), (2**19, 512), (2**21, 128), (2**22, 64), (2**30, 64)]
+    ("numbers", "expected"),
+    [(1, 2048), (3 * 2**17, 640), (2**19, 512), (2**21, 128), (2**22, 64), (2**30, 64)],
 )
 def test_blocks_are_larger_on_a_gpu_where_rows_are_small(numbers, expected):
     assert rows_of_a_block("cuda", numbers) == expected

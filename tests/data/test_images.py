@@ -98,7 +98,7 @@ def test_arrays_that_are_no_images(tmp_path):
 def test_pictures_with_more_bits_are_not_cut_off(tmp_path):
     deep = np.random.default_rng(0).integers(0, 2**16, (6, 4), np.uint16)
     Image.fromarray(deep).save(tmp_path / "a.png")
-    with pytest.raises(DataError, match=r"a.png: expected 8 bits per value; got mode I;16"):
+    with pytest.raises(DataError, match=r"a.png: expected 8 bits per value; got mode I"):
         load_images(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -92,7 +93,7 @@ def test_draws_and_one_file(data, model, tmp_path):
 
 def test_a_flag_is_added(data, tmp_path):
     frame = pd.read_parquet(data[0]).drop(columns="when")
-    effort = TINY.__class__(**{**TINY.__dict__, "states": 20})
+    effort = replace(TINY, states=20)
     FlowImputer(effort, random_state=0, progress=False).fit(frame).save(tmp_path / "model")
     filled(data[:2], tmp_path / "model", tmp_path / "out", flag="settled")
     for path in (tmp_path / "out").iterdir():

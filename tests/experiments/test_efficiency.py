@@ -62,6 +62,9 @@ class TestSmoke:
         for picture in ("curves.png", "means.png"):
             assert picture in report
             assert (place / picture).stat().st_size > 10_000
+        # However many studies there were before.
+        for shared in ("digits", "converged"):
+            assert len(list((output / "shared").glob(f"{shared}-*"))) == 1
 
     def test_a_second_run_runs_nothing(self, output):
         name = "efficiency-auxiliary"
@@ -69,12 +72,6 @@ class TestSmoke:
         again, said = run(name, output)
         assert again == first
         assert said[0].startswith(f"{name} (smoke): 0 of")
-
-    def test_the_flow_and_the_mean_are_made_once(self, output):
-        for name in ("efficiency-auxiliary", "efficiency-resample"):
-            run(name, output, only=CONVERGED)
-        assert len(list((output / "shared").glob("digits-*"))) == 1
-        assert len(list((output / "shared").glob("converged-*"))) == 1
 
     def test_only_the_mean(self, tmp_path):
         report, _ = run("efficiency-auxiliary", tmp_path, only=CONVERGED)

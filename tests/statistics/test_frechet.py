@@ -17,10 +17,12 @@ def covariance(features: int, seed: int) -> np.ndarray:
 
 
 class TestValue:
-    def test_it_is_zero_for_equal_sets(self):
-        x = normals(200, 6)
+    # Of these seeds, rounding leaves one less than nothing.
+    @pytest.mark.parametrize("seed", range(6))
+    def test_it_is_zero_for_equal_sets(self, seed):
+        x = normals(200, 6, seed)
         # A root of rounding errors of size eps has size 1e-8.
-        assert frechet_distance(x, x.copy()) < 1e-7
+        assert 0 <= frechet_distance(x, x.copy()) < 1e-7
 
     def test_it_is_zero_for_the_same_rows_in_another_order(self):
         x = normals(200, 6)

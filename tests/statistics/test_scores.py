@@ -87,6 +87,14 @@ class TestCrps:
         assert found.shape == truth.shape
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
+    def test_if_fair_a_draw_makes_no_pair_with_itself(self):
+        truth, draws = normals(3, 2), normals(5, 3, 2, seed=1)
+        pairs = np.abs(draws[:, None] - draws[None]).sum((0, 1)) / (5 * 4)
+        expected = np.abs(draws - truth).mean(0) - pairs / 2
+        np.testing.assert_allclose(crps(truth, draws, fair=True), expected, atol=1e-12)
+        with pytest.raises(ValueError, match="2 draws or more"):
+            crps(truth, draws[:1], fair=True)
+
     def test_it_is_the_integral_of_the_squared_difference_of_distributions(self):
         draws, grid = normals(7), np.linspace(-8, 8, 160_001)
         share = (draws[:, None] <= grid).mean(0)

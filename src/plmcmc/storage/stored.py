@@ -205,8 +205,8 @@ def _check_weights(content: bytes, own: Fields) -> None:
 
 
 def _kind_of(form: str) -> str:
-    """Return `flow` of the form `plmcmc flow`."""
-    return form.removeprefix("plmcmc ")
+    """Return `flow` of the form `plmcmc-flow`."""
+    return form.removeprefix("plmcmc-")
 
 
 def _brief(error: BaseException) -> str:

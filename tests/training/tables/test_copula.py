@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import norm
 
 from plmcmc.data import Regions
-from plmcmc.training.tables.copula import copula
+from plmcmc.training.tables.copula import NARROW, _spread_out, copula
+from plmcmc.training.tables.gaussian import Gaussian
 
 ROWS = 3000
 TRUTH = np.array([[1.0, 0.7, 0.5], [0.7, 1.0, 0.6], [0.5, 0.6, 1.0]])
@@ -51,3 +53,12 @@ def test_scores_stay_within_what_is_known():
     for scores in found.scores:
         inside = (scores.numpy() >= known.low - 1e-9) & (scores.numpy() <= known.high + 1e-9)
         assert inside[seen].all()
+
+
+def test_a_column_that_all_but_collapsed_is_stretched_and_keeps_its_correlations():
+    scale = torch.tensor([1.0, 1e-3, 0.9]).double()
+    found = Gaussian(torch.ones(3).double(), torch.as_tensor(TRUTH) * scale * scale[:, None])
+    spread = _spread_out(found)
+    torch.testing.assert_close(spread.covariance.diagonal()[1].item(), NARROW)
+    np.testing.assert_allclose(spread.covariance[::2, ::2], found.covariance[::2, ::2])
+    np.testing.assert_allclose(correlation(spread), TRUTH)

@@ -77,6 +77,14 @@ def test_complete_rows_give_their_own_moments():
     torch.testing.assert_close(found.covariance, torch.cov(x.T, correction=0))
 
 
+def test_a_ridge_divides_correlations_and_leaves_variances():
+    x, _ = rows_with_holes(200, missing=0.0)
+    found = expectation_maximisation(x, torch.ones_like(x, dtype=torch.bool), ridge=0.5)
+    own = torch.cov(x.T, correction=0)
+    wanted = torch.where(torch.eye(COLUMNS, dtype=torch.bool), own, own / 1.5)
+    torch.testing.assert_close(found.covariance, wanted)
+
+
 def test_weights_count_rows():
     x, observed = rows_with_holes(300)
     weights = torch.randint(0, 3, (300,), generator=SOURCE)

@@ -1,6 +1,7 @@
 """Online EM for tables: it learns what a Gaussian cannot, and resumes to the same bits."""
 
 import numpy as np
+import pytest
 import torch
 
 from flow_cases import shaken
@@ -13,8 +14,9 @@ from plmcmc.imputation.sampling import Walk
 from plmcmc.rng import Streams, generator
 from plmcmc.statistics import coverage, nmse
 from plmcmc.training.tables.copula import copula
-from plmcmc.training.tables.online_em import ALONE, TableEM, _half_and_half
+from plmcmc.training.tables.online_em import ACCEPTANCE, ALONE, GAIN, TableEM, _half_and_half
 from plmcmc.training.tables.settings import TableTraining
+from plmcmc.training.tables.validation import WINDOW, Hidden
 
 ROUND = 5
 
@@ -36,14 +38,18 @@ def schema(table):
     return Schema.of(table, names, ["continuous"] * len(names), [None] * len(names))
 
 
-def training(updates, seed=0, team=ALONE):
+def training(updates, seed=0, team=ALONE, validated=False):
     table, _ = hidden(bent(100))
+    kept = None
+    if validated:
+        kept, table = Hidden.of(schema(table), table, seed)
     regions = schema(table).regions(table)
     gaussian = copula(regions).gaussian
     flow = TabularFlow(3, members=2, couplings=2, width=8, random_state=seed)
     flow.start_at(gaussian.mean, gaussian.covariance)
     settings = TableTraining(updates=updates, batch=32)
-    return TableEM(flow, gaussian, regions, settings, round_length=ROUND, team=team)
+    options = {"hidden": kept, "round_length": ROUND, "team": team}
+    return TableEM(flow, gaussian, regions, settings, **options)
 
 
 def started(em):
@@ -83,6 +89,48 @@ def test_it_starts_at_the_gaussian_and_moves_away():
     before = em.averaged.networks[0].weights[-1].clone()
     em.step(started(em), Streams([generator(0, "training")], [1]))
     assert not torch.equal(before, em.averaged.networks[0].weights[-1])
+
+
+def test_steps_follow_what_is_accepted():
+    em = training(ROUND)
+    short = started(em)._replace(log_step=torch.tensor(-3.0, dtype=torch.float64))
+    state, info = em.step(short, Streams([generator(0, "training")], [1]))
+    # So short that nearly all are: they grow.
+    assert info.acceptance > 0.95
+    grown = ROUND * GAIN * (info.acceptance - ACCEPTANCE)
+    assert float(state.log_step) == pytest.approx(-3.0 + grown)
+
+
+def test_the_weights_that_scored_best_are_kept(monkeypatch):
+    em = training(3 * ROUND, validated=True)
+    # Means of all so far, and the first before training: .4, then .3, .25 and .33.
+    found = iter([0.4] * WINDOW + [0.3, 0.2, 0.5])
+
+    def scored(self, state, source):
+        return torch.full((len(em.hidden.rows),), next(found), dtype=torch.float64)
+
+    monkeypatch.setattr(TableEM, "_scored", scored)
+    state = started(em)
+    for validation in (1, 2, 3):
+        with torch.no_grad():
+            em.averaged.mean.fill_(validation)
+        em._validate(state._replace(update=torch.tensor(validation * ROUND)), None)
+    assert (em.best.mean == 2).all()
+
+
+@pytest.mark.parametrize(("errors", "means"), [(2.0, [3, 3]), (0.75, [3, 1]), (0.25, [1, 1])])
+def test_the_first_flow_is_kept_in_part_where_training_may_not_have_helped(errors, means):
+    em = training(ROUND, validated=True)
+    values = len(em.hidden.rows)
+    chance = np.random.default_rng(0).normal(size=values)
+    chance = (chance - chance.mean()) / chance.std()
+    # Training gained so many standard errors.
+    scores = torch.as_tensor(np.stack([errors / values**0.5 + chance, np.zeros(values)]))
+    with torch.no_grad():
+        em.first.mean.fill_(1)
+        em.best.mean.fill_(3)
+    chosen = em.chosen(started(em)._replace(scores=scores))
+    assert chosen.mean[:, 0, 0].tolist() == means
 
 
 def filled(table, effort, seed=0):
