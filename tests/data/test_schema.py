@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtri
 
 from plmcmc.data import DataError, Schema
-from plmcmc.data.schema import Levels
+from plmcmc.data.schema import MOST_SPLITS, Levels
 
 RNG = np.random.default_rng(0)
 ROWS = 400
@@ -77,6 +77,44 @@ def test_a_level_never_seen_is_possible_and_rare():
     found = Levels.of("c", np.zeros(50), 3)
     drawn = found.codes(RNG.normal(size=(50_000, 2)))
     assert 0 < (drawn != 0).mean() < 0.02
+
+
+class TestManyLevels:
+    """The rarest share a score, an interval each."""
+
+    count = MOST_SPLITS + 30
+    codes = np.repeat(np.arange(float(count)), np.arange(count) + 1)
+    levels = Levels.of("c", codes, count)
+
+    def test_they_have_one_score_more_than_there_are_splits(self):
+        assert self.levels.width == MOST_SPLITS + 1
+        assert len(self.levels.thresholds) == MOST_SPLITS
+        assert Levels.of("c", np.arange(MOST_SPLITS + 1.0), MOST_SPLITS + 1).width == MOST_SPLITS
+
+    @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+    def test_each_comes_back_from_anywhere_in_its_region(self, share):
+        each = np.arange(float(self.count))
+        np.testing.assert_array_equal(
+            self.levels.codes(inside(self.levels.regions(each), share)), each
+        )
+
+    def test_their_regions_do_not_meet(self):
+        low, high = self.levels.regions(np.arange(float(self.count)))
+        apart = (low[:, None] >= high) | (low >= high[:, None])
+        assert (apart.any(2) | np.eye(self.count, dtype=bool)).all()
+
+    def test_independent_scores_give_each_as_often_as_it_was_seen(self):
+        drawn = self.levels.codes(RNG.normal(size=(40_000, self.levels.width)))
+        share = np.bincount(self.codes.astype(int)) / len(self.codes)
+        error = np.sqrt(share * (1 - share) / len(drawn))
+        found = np.bincount(drawn.astype(int), minlength=self.count) / len(drawn)
+        # The largest of this many normals.
+        assert (np.abs(found - share) < 4.5 * error).all()
+
+    def test_one_of_them_not_known_may_be_anything(self):
+        low, high = self.levels.regions(np.array([np.nan]))
+        assert (low == -np.inf).all()
+        assert (high == np.inf).all()
 
 
 def test_one_level_has_no_score():

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from plmcmc.data import DataError, Schema
+from plmcmc.data.schema import MOST_SPLITS
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.layout import Layout
 from plmcmc.training.tables.validation import Hidden
@@ -46,6 +47,29 @@ def test_a_level_seen_once_is_drawn_about_as_often(seed):
     drawn = imputer.sample(table[missing], 40)[:, :, 0]
     # Once in 225 values; the model of 20 updates may make it a few times as much.
     assert (drawn == place).mean() < 0.05
+
+
+def test_of_many_levels_all_are_filled_in_and_kept_in_files(tmp_path):
+    rng = np.random.default_rng(0)
+    # Few of them are frequent, so that which level is missing can mostly be told.
+    codes = np.concatenate([np.arange(120), rng.integers(2, size=480)])
+    words = np.array([f"level {code}" for code in codes], dtype=object)
+    number = np.where(codes == 0, 3.0, -3.0) + rng.normal(size=600)
+    missing = rng.random(600) < 0.2
+    table = pd.DataFrame({"a": pd.Series(words).mask(missing), "b": number})
+    imputer = FlowImputer(TINY, random_state=0).fit(table)
+    assert imputer.model_.schema.width == MOST_SPLITS + 2
+    filled = imputer.transform(table)
+    known = set(table["a"].dropna())
+    assert set(filled["a"]) <= known
+    told = missing & (codes == 0)
+    assert (filled["a"][told] == "level 0").mean() > 0.8
+    drawn = imputer.sample(table[missing], 40)[:, :, 0]
+    levels = np.array(imputer.layout_.levels[0])
+    rare = ~np.isin(levels[drawn.astype(int)], ["level 0", "level 1"])
+    assert 0.05 < rare.mean() < 0.4
+    again = FlowImputer.load(imputer.save(tmp_path / "m"))
+    pd.testing.assert_frame_equal(again.transform(table), filled)
 
 
 def test_rare_levels_are_not_hidden_for_validation():

@@ -7,7 +7,8 @@ Every kind becomes scores of which an observed value says only where they lie (`
 - *categorical*: its levels are split off one after the other, the most frequent first. Each split
   has a score of its own, and says yes above a threshold. A level observed says no to the splits
   before its own, yes to its own, and nothing of those after. So levels have no order that a flow
-  would have to bend round, and a category seen is a box, exactly.
+  would have to bend round, and a category seen is a box, exactly. Of many levels, the rarest share
+  one last score, an interval each.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 from plmcmc.data.incomplete import DataError
 from plmcmc.data.marginals import Array, Marginal, Regions
 
+# Levels of a column that have a split of their own: matrices grow with the square of the scores.
+MOST_SPLITS = 50
 KINDS = ("continuous", "integer", "ordinal", "boolean", "categorical")
 
 
@@ -76,17 +79,20 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """A column of unordered levels: a score for each split but the last.
+    """A column of unordered levels: a score for each split, and one for all levels left.
 
     Attributes:
         name: the column's.
         order: codes of the levels, the most frequent first.
         thresholds: score above which each split says yes.
+        cuts: of the last score, between one of the levels left and the next; empty if there is only
+            one, which needs no score.
     """
 
     name: str
     order: NDArray[np.int64]
     thresholds: Array
+    cuts: Array
 
     kind = "categorical"
 
@@ -95,18 +101,24 @@ class Levels:
         """Learn the order and the thresholds from observed codes below `count`."""
         seen = np.bincount(codes.astype(np.int64), minlength=count)
         order = np.argsort(-seen, kind="stable")
-        sorted_counts = seen[order].astype(float)
+        sorted_counts, splits = seen[order].astype(float), cls.splits(count)
         left = np.cumsum(sorted_counts[::-1])[::-1]
         # A level never seen keeps half a row, so that its split has a threshold.
         share = np.clip(sorted_counts / np.maximum(left, 1), 0.5 / len(codes), 1 - 0.5 / len(codes))
+        within = np.cumsum(np.maximum(sorted_counts[splits:], 0.5))
         from scipy.special import ndtri
 
-        return cls(name, order, ndtri(1 - share[:-1]))
+        return cls(name, order, ndtri(1 - share[:splits]), ndtri(within[:-1] / within[-1]))
+
+    @staticmethod
+    def splits(count: int) -> int:
+        """Return how many of so many levels have a split of their own."""
+        return min(count - 1, MOST_SPLITS)
 
     @property
     def width(self) -> int:
         """How many scores it has."""
-        return len(self.thresholds)
+        return len(self.thresholds) + (len(self.cuts) > 0)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -114,20 +126,32 @@ class Levels:
         return 0.0, float(len(self.order) - 1)
 
     def regions(self, codes: Array) -> Regions:
-        """Return where scores may lie, `(rows, splits)`."""
+        """Return where scores may lie, `(rows, width)`."""
         known = np.isfinite(codes)
         place = np.empty(len(self.order), dtype=np.int64)
         place[self.order] = np.arange(len(self.order))
         own = place[np.where(known, codes, 0).astype(np.int64)][:, None]
-        split = np.arange(self.width)
+        split = np.arange(len(self.thresholds))
         yes, no = known[:, None] & (split == own), known[:, None] & (split < own)
         low = np.where(yes, self.thresholds, -np.inf)
-        return Regions(low, np.where(no, self.thresholds, np.inf))
+        high = np.where(no, self.thresholds, np.inf)
+        if len(self.cuts):
+            number = own - len(self.thresholds)
+            left = known[:, None] & (number >= 0)
+            ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
+            low = np.hstack([low, np.where(left, ends[np.maximum(number, 0)], -np.inf)])
+            high = np.hstack([high, np.where(left, ends[np.maximum(number, 0) + 1], np.inf)])
+        return Regions(low, high)
 
     def codes(self, scores: Array) -> Array:
-        """Return the level of each row of scores: of the first split that says yes, or the last."""
-        yes = np.concatenate([scores > self.thresholds, np.ones((len(scores), 1), bool)], 1)
-        return self.order[yes.argmax(1)].astype(float)
+        """Return the level of each row of scores: of the first split that says yes, or one left."""
+        splits = len(self.thresholds)
+        yes = np.ones((len(scores), splits + 1), bool)
+        yes[:, :splits] = scores[:, :splits] > self.thresholds
+        place = yes.argmax(1)
+        if len(self.cuts):
+            place += np.where(place == splits, np.searchsorted(self.cuts, scores[:, splits]), 0)
+        return self.order[place].astype(float)
 
 
 Column = Numbers | Levels

@@ -44,7 +44,7 @@ MOST = 10**6
 MOST_TRAJECTORIES = 2 * 10**6
 # What a drawing needs one of.
 _SOME = ("members", "chains", "states")
-VERSION = 3
+VERSION = 4
 _PLAIN = (str, bool, int, float)
 _FLOW, _MIXTURE = "flow.", "mixture."
 _FIELDS = ("format", "version", "sha256", "weights", "statistic", "effort", "seed", "rows")
@@ -119,7 +119,7 @@ def _columns(layout: Layout) -> list[dict[str, Any]]:
 
 def _tensors(column: Column) -> dict[str, Tensor]:
     if isinstance(column, Levels):
-        parts = {"order": column.order, "thresholds": column.thresholds}
+        parts = {"order": column.order, "thresholds": column.thresholds, "cuts": column.cuts}
     else:
         own = column.marginal
         parts = {"atoms": own.atoms, "low": own.low, "high": own.high}
@@ -271,10 +271,12 @@ def _column(
         count = len(levels or ())
         order = tensors.take(f"{place}.order", torch.int64, count)
         check_order(order, f"{WEIGHTS}, {place}.order")
-        thresholds = tensors.take(f"{place}.thresholds", torch.float64, count - 1)
-        if not bool(thresholds.isfinite().all()):
-            raise ValueError(f"{WEIGHTS}, {place}.thresholds: expected finite numbers")
-        return Levels(name, order.numpy(), thresholds.numpy())
+        splits = Levels.splits(count)
+        thresholds = tensors.take(f"{place}.thresholds", torch.float64, splits)
+        cuts = tensors.take(f"{place}.cuts", torch.float64, count - 1 - splits)
+        if not bool(torch.cat([thresholds, cuts]).isfinite().all() & (cuts.diff() >= 0).all()):
+            raise ValueError(f"{WEIGHTS}, {place}: expected finite thresholds, and cuts in order")
+        return Levels(name, order.numpy(), thresholds.numpy(), cuts.numpy())
     atoms = tensors.take(f"{place}.atoms", torch.float64, None)
     low, high = (
         tensors.take(f"{place}.{end}", torch.float64, len(atoms)) for end in ("low", "high")

@@ -16,7 +16,7 @@ from plmcmc.imputation.columns import dtype_of, holes_of, is_pandas, objects_of
 # Names of dtypes of NumPy, pandas, Arrow and polars, in small letters.
 INTEGER = re.compile(r"u?int(8|16|32|64)?(\[pyarrow\])?")
 TEXT = re.compile(r"|object|utf8|(large_)?str(ing)?(\[.*\])?")
-# Levels that a column may have: each takes a score of its own, and matrices grow with its square.
+# Levels that a column may have: votes for all of them are counted in every row.
 MOST_LEVELS = 200
 # Of so many values, and more, no larger share may be levels of their own.
 MANY, DISTINCT = 20, 0.8

@@ -20,7 +20,7 @@ from plmcmc.training.tables.gaussian import Gaussian, expectation_maximisation, 
 from plmcmc.training.tables.mixtures import components_for, fit_mixtures, hidden_scores
 from plmcmc.training.tables.online_em import ALONE, EMState, TableEM
 from plmcmc.training.tables.references import References
-from plmcmc.training.tables.ridge import chosen_ridge
+from plmcmc.training.tables.ridge import RIDGES, chosen_ridge
 from plmcmc.training.tables.team import Team
 from plmcmc.training.tables.team_checkpoint import TeamCheckpoint
 from plmcmc.training.tables.validation import Hidden
@@ -66,15 +66,17 @@ def fit_table(
     table = _some(table, effort.training.most_rows(schema.width), seed)
     hidden, known = Hidden.of(schema, table, seed)
     regions = schema.regions(known)
-    ridge = chosen_ridge(schema, regions, hidden)
-    found = copula(regions, seed, ridge=ridge)
-    others = _others(found, regions, seed, ridge)
+    shown = progress if team.leads else False
+    with progress_bar("Fitting a Gaussian", len(RIDGES), show=shown) as report:
+        ridge = chosen_ridge(schema, regions, hidden, report)
+        report(len(RIDGES), f"ridge {ridge:g}")
+        found = copula(regions, seed, ridge=ridge)
+        others = _others(found, regions, seed, ridge)
     flow = _untrained(found.gaussian, effort, seed).to(device)
     where = flow.mean.device
     training = TableEM(flow, found.gaussian, regions, effort.training, hidden=hidden, team=team)
     identity = _agreed_identity(table, effort, seed, where, team)
     kept = checkpoint and TeamCheckpoint(checkpoint, identity, CHECKPOINT_ROUNDS, training=training)
-    shown = progress if team.leads else False
     state = _trained(training, len(table) * effort.members, seed, where, kept, shown)
     mixture = None
     tried = _tried_mixtures(found, regions, hidden, effort, seed, shown)

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from scipy.stats import norm
 
+from plmcmc.chains import Progress, in_silence
 from plmcmc.data import Regions
 from plmcmc.data.schema import Numbers, Schema
 from plmcmc.training.tables.copula import middles
@@ -27,8 +28,13 @@ RIDGES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, RIDGE)
 LEAST_HIDDEN = 10
 
 
-def chosen_ridge(schema: Schema, regions: Regions, hidden: Hidden) -> float:
-    """Return the ridge whose Gaussian finds hidden numbers best, by CRPS of their scores."""
+def chosen_ridge(
+    schema: Schema, regions: Regions, hidden: Hidden, report: Progress = in_silence
+) -> float:
+    """Return the ridge whose Gaussian finds hidden numbers best, by CRPS of their scores.
+
+    `report` is told how many have been tried.
+    """
     rows, width = regions.low.shape
     truth = true_scores(hidden)
     numbers = np.isfinite(truth)
@@ -45,6 +51,7 @@ def chosen_ridge(schema: Schema, regions: Regions, hidden: Hidden) -> float:
         gaussian = expectation_maximisation(middle, seen, ridge=ridge)
         mean, spread = _told(gaussian, middle[which], seen[which], starts)
         scores.append(float(_normal_crps(truth[numbers], mean, spread).mean()))
+        report(len(scores), f"ridge {ridge:g}")
         # The least take longest, and where rows are few nothing is to be found there.
         if len(scores) - int(np.argmin(scores)) > PATIENCE:
             break
