@@ -36,8 +36,10 @@ for (iteration in 1:10) {
   for (j in order(colSums(holes))) {
     if (!any(holes[, j])) next
     seen <- !holes[, j]
-    forest <- randomForest(filled[seen, -j, drop = FALSE], filled[seen, j], ntree = 100,
-                           mtry = floor(sqrt(ncol(x))), nodesize = 1)
+    # It warns where a column has few values.
+    forest <- suppressWarnings(randomForest(
+      filled[seen, -j, drop = FALSE], filled[seen, j],
+      ntree = 100, mtry = floor(sqrt(ncol(x))), nodesize = 1))
     filled[!seen, j] <- predict(forest, filled[!seen, -j, drop = FALSE])
   }
   moved <- sum((filled - before)^2) / sum(filled^2)
