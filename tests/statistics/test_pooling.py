@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm, t
 
@@ -113,7 +114,9 @@ class TestLimits:
         together = pool(estimates, variances, complete_df=30, level=0.9)
         for column in range(3):
             alone = pool(estimates[:, column], variances[:, column], complete_df=30, level=0.9)
-            for name, value in vars(alone).items():
+            assert alone.names is together.names is None
+            numbers = {name: value for name, value in vars(alone).items() if name != "names"}
+            for name, value in numbers.items():
                 assert np.shape(value) == ()
                 assert getattr(together, name)[column] == pytest.approx(value), name
             assert together.p_value()[column] == pytest.approx(alone.p_value())
@@ -198,3 +201,20 @@ class TestBadInput:
     def test_bad_input_is_refused(self, estimates, variances, options, message):
         with pytest.raises(ValueError, match=message):
             pool(estimates, variances, **options)
+
+
+def test_names_of_series_are_those_of_the_summary():
+    fits = [pd.Series([1.0, 5.0], ["a", "b"]), pd.Series([3.0, 5.0], ["a", "b"])]
+    pooled = pool(fits, [fit * 0 + 1 for fit in fits], complete_df=20)
+    table = pooled.summary()
+    assert list(table.index) == ["a", "b"]
+    assert table.loc["a", "estimate"] == 2.0
+    assert table.loc["a", "s.e."] == pytest.approx(math.sqrt(1 + 1.5 * 2))
+    np.testing.assert_array_equal(table["p"], pooled.p_value())
+    assert list(pool([1.0, 2.0], [1.0, 1.0]).summary().index) == [0]
+
+
+def test_estimates_of_other_models_are_refused():
+    fits = [pd.Series([1.0, 5.0], ["a", "b"]), pd.Series([3.0, 5.0], ["a", "c"])]
+    with pytest.raises(ValueError, match="data set 1: expected those of the first, a, b; got a, c"):
+        pool(fits, [fit * 0 + 1 for fit in fits])

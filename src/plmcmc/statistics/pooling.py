@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Numbers = NDArray[np.float64]
 
@@ -24,6 +28,7 @@ class Pooled:
         between: Variance of the estimates: the uncertainty added by missing values.
         share_between: Share of the total variance due to missing values (lambda).
         fraction_missing: Fraction of missing information (fmi): lambda, corrected for `df`.
+        names: Of the estimates, if they came as pandas Series.
     """
 
     estimate: Numbers
@@ -35,6 +40,23 @@ class Pooled:
     between: Numbers
     share_between: Numbers
     fraction_missing: Numbers
+    names: tuple[str, ...] | None = None
+
+    def summary(self) -> pd.DataFrame:
+        """Return one line per estimate: s.e., interval, degrees of freedom, p-value, fmi."""
+        import pandas as pd
+
+        columns = {
+            "estimate": self.estimate,
+            "s.e.": self.standard_error,
+            "low": self.low,
+            "high": self.high,
+            "df": self.df,
+            "p": self.p_value(),
+            "fmi": self.fraction_missing,
+        }
+        table = pd.DataFrame({name: np.atleast_1d(values) for name, values in columns.items()})
+        return table if self.names is None else table.set_axis(list(self.names))
 
     def p_value(self, null: ArrayLike = 0.0) -> Numbers:
         """Return the two-sided p-value of the hypothesis that the estimand is `null`."""
@@ -60,7 +82,8 @@ def pool(
     """Combine the same analysis of several completed data sets (Rubin, 1987).
 
     Args:
-        estimates: `(m,)` or `(m, k)`, one row per completed data set, at least two.
+        estimates: `(m,)` or `(m, k)`, one row per completed data set, at least two. A list of
+            pandas Series, such as the parameters of fits, lends its names to the summary.
         variances: Same shape, the squared standard errors.
         complete_df: Degrees of freedom of the analysis on complete data, such as rows minus
             coefficients, for the small-sample correction of Barnard and Rubin (1999). None for
@@ -76,6 +99,7 @@ def pool(
         >>> print(f"{pooled.estimate} +- {pooled.standard_error:.3f}, {pooled.df:.3f} free")
         2.0 +- 1.354, 2.149 free
     """
+    names = _names(estimates)
     values, squares = _checked(estimates, variances)
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1; got {level}")
@@ -98,7 +122,25 @@ def pool(
         between=between,
         share_between=share,
         fraction_missing=share + (1 - share) * 2 / (df + 3),
+        names=names,
     )
+
+
+def _names(estimates: Any) -> tuple[str, ...] | None:
+    """Return the names that all of a list of pandas Series have; None of anything else."""
+    if not isinstance(estimates, list | tuple) or not estimates:
+        return None
+    series = [own for own in estimates if hasattr(own, "to_frame")]
+    if len(series) < len(estimates):
+        return None
+    found = [tuple(map(str, own.index)) for own in series]
+    for number, own in enumerate(found):
+        if own != found[0]:
+            raise ValueError(
+                f"estimates of data set {number}: expected those of the first, "
+                f"{', '.join(found[0])}; got {', '.join(own)}. Fit the same model to every data set"
+            )
+    return found[0]
 
 
 def _checked(estimates: ArrayLike, variances: ArrayLike) -> tuple[Numbers, Numbers]:
