@@ -56,8 +56,8 @@ def test_the_verdict_convicts_a_model_of_other_data_and_not_its_own(gaussian, fo
     assert repr(other) == f"<Diagnosis: {other.verdict}>"
 
 
-def diagnosed(coverage, hidden, kinds):
-    """What might have been found, by 200 draws."""
+def diagnosed(coverage, hidden, kinds, ess=np.nan):
+    """What might have been found, by 200 draws, or by a median of so many effective ones."""
     columns = len(kinds)
     nothing = np.zeros(columns)
     return Diagnosis(
@@ -65,7 +65,7 @@ def diagnosed(coverage, hidden, kinds):
         holes=nothing,
         rhat=nothing,
         converged=nothing,
-        ess=nothing,
+        ess=np.full(columns, ess),
         coverage=np.array(coverage),
         hidden=np.array(hidden, dtype=float),
         rows=400,
@@ -96,6 +96,11 @@ def test_narrow_intervals_are_told_from_chance():
     alarms = sum(bool(diagnosed(own / 40, [40] * 10, kinds).narrow) for own in inside)
     # Tests of whole numbers keep below their level; three standard errors above it.
     assert alarms < 2000 * 0.01 + 3 * (2000 * 0.01) ** 0.5
+    # Intervals of few effective draws are narrower, and that is the chains' fault.
+    inside = rng.binomial(40, 0.9 * 19 / 21, size=(2000, 10))
+    alarms = sum(bool(diagnosed(own / 40, [40] * 10, kinds, 20.0).narrow) for own in inside)
+    assert alarms < 2000 * 0.01 + 3 * (2000 * 0.01) ** 0.5
+    assert sum(bool(diagnosed(own / 40, [40] * 10, kinds).narrow) for own in inside) > 1000
     # Each somewhat too narrow: no column alone shows it.
     assert diagnosed([0.82] * 10, [40] * 10, kinds).narrow == tuple("abcdefghij")
     assert diagnosed([0.82, *[0.9] * 9], [40] * 10, kinds).narrow == ()

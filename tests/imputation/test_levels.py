@@ -4,12 +4,15 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from safetensors.torch import load_file, save_file
 
 from plmcmc.data import DataError, Schema
 from plmcmc.data.schema import MOST_SPLITS
+from plmcmc.flows import FileError
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.layout import Layout
 from plmcmc.training.tables.validation import Hidden
+from rehashed import rehash
 from toy_tables import TINY
 
 
@@ -68,8 +71,15 @@ def test_of_many_levels_all_are_filled_in_and_kept_in_files(tmp_path):
     levels = np.array(imputer.layout_.levels[0])
     rare = ~np.isin(levels[drawn.astype(int)], ["level 0", "level 1"])
     assert 0.05 < rare.mean() < 0.4
-    again = FlowImputer.load(imputer.save(tmp_path / "m"))
-    pd.testing.assert_frame_equal(again.transform(table), filled)
+    path = imputer.save(tmp_path / "m")
+    pd.testing.assert_frame_equal(FlowImputer.load(path).transform(table), filled)
+    for spoil in (lambda cuts: cuts.flip(0), lambda cuts: cuts * 0, lambda cuts: cuts * np.nan):
+        tensors = load_file(path / "weights.safetensors")
+        tensors["column.0.cuts"] = spoil(tensors["column.0.cuts"]).contiguous()
+        save_file(tensors, imputer.save(path, overwrite=True) / "weights.safetensors")
+        rehash(path)
+        with pytest.raises(FileError, match=r"column\.0: expected finite .* cuts that rise"):
+            FlowImputer.load(path)
 
 
 def test_rare_levels_are_not_hidden_for_validation():

@@ -150,6 +150,9 @@ def test_evidence_of_few_walkers_is_said_to_be_so():
     posterior = plmcmc.condition(two_modes(8, 0.3), np.array([[0.4] + [np.nan] * 8]))
     with pytest.warns(EvidenceWarning, match=r"row 0: .* fewer than 10 of 64 walkers"):
         posterior.log_evidence(stages=1, random_state=0)
+    with pytest.warns(EvidenceWarning) as told:
+        posterior.log_prob(np.zeros((1, 9)), stages=1, random_state=0)
+    assert told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gaussian_one = plmcmc.condition(gaussian()[2], [[0.0, np.nan, 2.0, np.nan, 4.0]])

@@ -18,7 +18,7 @@ from plmcmc.adaptation.metric import (
     pullback_of_one,
     widened,
 )
-from plmcmc.adaptation.pool import Pool
+from plmcmc.adaptation.pool import MOST, Pool
 from plmcmc.adaptation.step_size import Stepped, tune
 from plmcmc.adaptation.trajectory_length import Memory, further
 from plmcmc.kernels import (
@@ -213,9 +213,11 @@ class Warmup:
             return kernel
         covariance, centre = self.widening**2 * pool.covariance, pool.mean.to(narrow.root.dtype)
         wide = frame_of_covariance(covariance, centre, narrow.holes)
-        width = _width(narrow.holes.present.sum(1), pool.draws).to(narrow.root)[:, None, None]
+        # A step of many chains is in the pool as a whole: every chain would look at every other.
+        centres = pool.values[:, -MOST:].to(narrow.root.dtype)
+        width = _width(narrow.holes.present.sum(1), centres.shape[1]).to(narrow.root)[:, None, None]
         narrow = replace(narrow, root=width * narrow.root, inverse=narrow.inverse / width)
-        jump = Jump(wide, narrow, pool.values.to(narrow.root.dtype))
+        jump = Jump(wide, narrow, centres)
         return Cycle((kernel, Metropolis(target, jump, gradient=True)))
 
 

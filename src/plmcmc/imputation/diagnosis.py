@@ -89,10 +89,12 @@ class Diagnosis:
         Binomial tests, at 1% for all columns together: one by one, or else all at once.
         """
         columns = np.flatnonzero(self._numbers & (self.hidden > 0))
-        inside = np.round(self.coverage[columns] * self.hidden[columns])
-        few = self._too_few(inside, self.hidden[columns])
-        if not few.any() and self._too_few(inside.sum(), self.hidden[columns].sum()):
-            few[:] = True
+        hidden, expected = self.hidden[columns], self._expected[columns]
+        inside = np.round(self.coverage[columns] * hidden)
+        few = _too_few(inside, hidden, expected)
+        if not few.any() and hidden.any():
+            together = np.average(expected, weights=hidden)
+            few |= _too_few(inside.sum(), hidden.sum(), together)
         return tuple(self.names[place] for place in columns[few])
 
     @property
@@ -114,15 +116,16 @@ class Diagnosis:
             return float("nan")
         return float(np.average(self.coverage[columns], weights=self.hidden[columns]))
 
-    def _too_few(self, inside: Array, hidden: Array) -> NDArray[np.bool_]:
-        from scipy.stats import binom
-
-        # Quantiles of few draws lie closer together than those of the distribution.
+    @property
+    def _expected(self) -> Array:
+        """The share of hidden values that a sound model's intervals contain, by column."""
         draws = self.imputed[0].shape[0] * self.imputed[0].shape[2]
-        expected = LEVEL * (draws - 1) / (draws + 1)
-        # Half for the columns one by one, half for all at once.
-        limit = FALSE_ALARM / 2 / max(1, np.size(inside))
-        return np.asarray(binom.cdf(inside, hidden, expected) < limit)
+        # Quantiles of few draws lie closer together than those of the distribution; and draws of a
+        # chain are worth fewer. A column without holes is taken to mix like the others.
+        known = np.isfinite(self.ess)
+        usual = np.median(self.ess[known]) if known.any() else draws
+        worth = np.clip(np.where(known, self.ess, usual), 2.0, draws)
+        return LEVEL * (worth - 1) / (worth + 1)
 
     def _of_chains(self) -> Iterator[str]:
         if not self.holes.any():
@@ -161,6 +164,17 @@ class Diagnosis:
         fields = ("holes", "rhat", "converged", "ess", "coverage")
         columns = {field: getattr(self, field) for field in fields}
         return pd.DataFrame(columns, index=pd.Index(self.names, name="column"))
+
+
+def _too_few(
+    inside: Array | np.floating, hidden: Array | np.floating, expected: Array | np.floating
+) -> NDArray[np.bool_]:
+    """Whether fewer values lie inside than chance explains."""
+    from scipy.stats import binom
+
+    # Half for the columns one by one, half for all at once.
+    limit = FALSE_ALARM / 2 / max(1, np.size(inside))
+    return np.asarray(binom.cdf(inside, hidden, expected) < limit)
 
 
 @one_thread()

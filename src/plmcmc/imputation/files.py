@@ -274,8 +274,8 @@ def _column(
         splits = Levels.splits(count)
         thresholds = tensors.take(f"{place}.thresholds", torch.float64, splits)
         cuts = tensors.take(f"{place}.cuts", torch.float64, count - 1 - splits)
-        if not bool(torch.cat([thresholds, cuts]).isfinite().all() & (cuts.diff() >= 0).all()):
-            raise ValueError(f"{WEIGHTS}, {place}: expected finite thresholds, and cuts in order")
+        if not bool(torch.cat([thresholds, cuts]).isfinite().all() & (cuts.diff() > 0).all()):
+            raise ValueError(f"{WEIGHTS}, {place}: expected finite thresholds, and cuts that rise")
         return Levels(name, order.numpy(), thresholds.numpy(), cuts.numpy())
     atoms = tensors.take(f"{place}.atoms", torch.float64, None)
     low, high = (

@@ -28,7 +28,8 @@ from plmcmc.target import GaussianReference, TableTarget
 from plmcmc.threads import one_thread
 
 Array = NDArray[np.float64]
-# Walkers of each member, and stages from the Gaussian to the flow.
+# Walkers of each member, and stages from the Gaussian to the flow: at least these, and as many as
+# a row has scores. Of many, those of levels above all, weights would be uneven otherwise.
 WALKERS, STAGES = 4, 12
 STEP = 0.4
 
@@ -68,7 +69,8 @@ def _annealed(target: TableTarget, places: int, streams: Streams) -> Tensor:
     low = target.reference.low
     state = differentiated(target, streams.normal(low.repeat_interleave(places, 0)))
     steps = torch.full((len(low),), STEP, dtype=torch.float64, device=low.device)
-    log_weight, _ = lead(trajectory(target, steps), state, _normal, streams, stages=STAGES)
+    stages = max(STAGES, low.shape[1])
+    log_weight, _ = lead(trajectory(target, steps), state, _normal, streams, stages=stages)
     return log_weight.reshape(len(low), -1)
 
 

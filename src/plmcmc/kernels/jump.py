@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -52,12 +53,17 @@ class Jump:
         far = self._within(self.wide, values).square().sum(2)
         # Not by products of matrices: what is left of large numbers would be rounding.
         exactly = "donot_use_mm_for_euclid_dist"
-        places = self._within(self.narrow, values), self._within(self.narrow, self.centres)
-        near = torch.cdist(*places, compute_mode=exactly).square()
+        places = self._within(self.narrow, values)
+        near = torch.cdist(places, self._places, compute_mode=exactly).square()
         around = (-0.5 * near).logsumexp(2) - math.log(self.centres.shape[1])
         wide, narrow = (frame.log_volume[:, None] for frame in (self.wide, self.narrow))
         odds = math.log(WIDE), math.log(1 - WIDE)
         return torch.logaddexp(odds[0] - wide - 0.5 * far, odds[1] - narrow + around)
+
+    @cached_property
+    def _places(self) -> Tensor:
+        """The old draws in units of the narrow frame: they stay where they are."""
+        return self._within(self.narrow, self.centres)
 
     def _within(self, frame: Frame, values: Tensor) -> Tensor:
         """Return holes `(rows, *, holes)` in units of a frame, about the wide one's centre."""

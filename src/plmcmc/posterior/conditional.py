@@ -40,7 +40,7 @@ from plmcmc.posterior.evidence import Evidence, evidence
 from plmcmc.posterior.methods import Auto, method_of
 from plmcmc.posterior.plan import Plan
 from plmcmc.posterior.quality_warnings import warn
-from plmcmc.rng import RandomState, seed_of
+from plmcmc.rng import RandomState
 
 # Columns of a table whose metrics are kept whole.
 NARROW = 64
@@ -231,30 +231,33 @@ class Conditional:
             >>> round(float(found.log_evidence[0]), 1)  # log N(1; 0, 1.5)
             -1.5
         """
-        check_mode()
-        check_whole(2, particles=particles)
-        check_whole(1, stages=stages)
-        return evidence(self, particles, stages, seed_of(random_state), progress)
+        return evidence(self, particles, stages, random_state, progress)
 
     def log_prob(
-        self, x: Any, *, random_state: RandomState = None, **options: Any
+        self,
+        x: Any,
+        *,
+        particles: int = 64,
+        stages: int = 24,
+        random_state: RandomState = None,
+        progress: bool | None = None,
     ) -> NDArray[np.float64]:
         """Return `log p(x_M | x_O)` of every row: the joint density over the evidence.
 
         Args:
             x: complete rows, with the shape of the data; entries observed exactly are ignored.
+            particles: as for `log_evidence`.
+            stages: as for `log_evidence`.
             random_state: a seed for the evidence.
-            **options: `particles` and `stages`, as for `log_evidence`.
+            progress: show a bar; by default on a terminal only.
         """
         full = checked_rows(x, self.data)
         flow = self.flow_for(torch.arange(self.data.rows, device=full.device), 1)
         with torch.no_grad(), while_sampling():
             completed = self.data.project(full)
             joint = log_prob(flow, completed) + self.data.log_likelihood(completed)
-        return (
-            joint.cpu().numpy()
-            - self.log_evidence(random_state=random_state, **options).log_evidence
-        )
+        known = evidence(self, particles, stages, random_state, progress)
+        return joint.cpu().numpy() - known.log_evidence
 
     def batch(self, rows: Tensor, chains: int) -> Batch:
         """Return some rows, each repeated `chains` times, in the form that methods use."""

@@ -14,15 +14,18 @@ from plmcmc.adaptation.annealing import anneal
 from plmcmc.chains import Unconditional, progress_bar
 from plmcmc.flows import log_prob, while_sampling
 from plmcmc.kernels import Hamiltonian
+from plmcmc.posterior.checks import check_mode, check_whole
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.posterior.methods import Pullback
 from plmcmc.posterior.quality_warnings import warn_of_evidence
-from plmcmc.rng import Block, Streams, rows_of_a_block
+from plmcmc.rng import Block, RandomState, Streams, rows_of_a_block, seed_of
 
 if TYPE_CHECKING:
     from plmcmc.posterior.conditional import Conditional
 
 
+# Walkers must start wherever chains have been, in all modes.
+METHOD = Pullback(tuning=Warmup(way=1.0, jumps=False))
 # Less than any logarithm of a weight, yet finite: it may be subtracted from itself.
 SMALLEST = -1e300
 
@@ -42,10 +45,17 @@ class Evidence(NamedTuple):
 
 
 def evidence(
-    conditional: Conditional, particles: int, stages: int, seed: int, progress: bool | None
+    conditional: Conditional,
+    particles: int,
+    stages: int,
+    random_state: RandomState,
+    progress: bool | None,
 ) -> Evidence:
     """Estimate the marginal likelihood of what each row has seen."""
-    data = conditional.data
+    check_mode()
+    check_whole(2, particles=particles)
+    check_whole(1, stages=stages)
+    data, seed = conditional.data, seed_of(random_state)
     with torch.no_grad(), while_sampling():
         # A row with nothing missing is its own evidence.
         complete = data.observed.flatten(1).all(1)
@@ -65,7 +75,7 @@ def evidence(
                 passes.append(spent)
 
             if len(holes):
-                numbers = Pullback().footprint(data.values[0].numel(), conditional.width, particles)
+                numbers = METHOD.footprint(data.values[0].numel(), conditional.width, particles)
                 at_once = rows_at_once(numbers, data.values)
                 block = rows_of_a_block(data.values.device, numbers)
                 in_chunks(
@@ -90,9 +100,7 @@ def _annealed(
         for purpose in ("start", "warmup", "annealing")
     }
     y = Unconditional()(batch.flow, batch.data, streams["start"])
-    # Walkers must start wherever the chains have been, in all modes.
-    method = Pullback(tuning=Warmup(way=1.0, jumps=False))
-    kernel, state, spent = method.begin(batch, y, None, streams["warmup"])
+    kernel, state, spent = METHOD.begin(batch, y, None, streams["warmup"])
     if not isinstance(kernel, Hamiltonian):
         raise TypeError(f"annealing needs a Hamiltonian kernel, not {type(kernel).__name__}")
     weights, passes = anneal(kernel, state, streams["annealing"], stages=stages)

@@ -140,11 +140,12 @@ def _decided_words(columns: Sequence[Sequence[str | None]]) -> str | PassThrough
 
 def _dressed(words: Sequence[str]) -> str | None:
     """Return one of the numbers with other signs, if nearly all words are numbers; None if not."""
+    words = [word.strip() for word in words]
     plain = [NUMBER.fullmatch(word) is not None for word in words]
     dressed = [
         word
         for word, number in zip(words, plain, strict=True)
-        if not number and DRESSED.fullmatch(word.strip())
+        if not number and DRESSED.fullmatch(word)
     ]
     enough = sum(plain) + len(dressed) >= MOSTLY * len(words)
     return dressed[0] if dressed and enough else None
@@ -160,7 +161,7 @@ def _refuse_text(tables: Sequence[Words], name: str, share: str) -> None:
     raise ValueError(
         f"{at}: expected a number, like {share} values of this column; got {shown(word)}. "
         "Correct it, mark it missing with --na-values, or declare the column categorical with "
-        "--types"
+        "--types, if it has few different values; --exclude leaves it unchanged"
     )
 
 
@@ -169,7 +170,8 @@ def _refuse_commas(tables: Sequence[Words], name: str) -> None:
     at, word = _first(tables, name, lambda word: COMMA.fullmatch(word) is not None)
     raise ValueError(
         f"{at}: expected numbers with a decimal point and no commas; got {shown(word)}. Rewrite "
-        "them, or declare the column categorical with --types"
+        "them, or declare the column categorical with --types, if it has few different values; "
+        "--exclude leaves it unchanged"
     )
 
 

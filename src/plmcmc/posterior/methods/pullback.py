@@ -44,9 +44,10 @@ class Pullback:
     def footprint(self, entries: int, holes: int, chains: int) -> int:
         """Return the size of the Jacobians, twice, and of matrices and distances in float64."""
         jacobians = 2 * self.tuning.points(holes, chains) * holes
-        # Of jumps: from every chain to every draw of its row's pool.
-        distances = 4 * chains * MOST if self.tuning.jumps and holes <= JUMP_HOLES else 0
-        return entries * (8 * chains + jacobians) + 16 * holes**2 + distances
+        # Of jumps: the old draws of a row, and from every chain to each of them. A row's own holes
+        # may be few though there is room for many.
+        jumps = MOST * (6 * min(holes, JUMP_HOLES) + 8 * chains) if self.tuning.jumps else 0
+        return entries * (8 * chains + jacobians) + 16 * holes**2 + jumps
 
     def burn_in(self, warmup: int | None, kept: int) -> int:
         """Return 0: the warm-up ends with tuning."""
