@@ -158,6 +158,10 @@ EXCEL = IMPUTE.replace(".csv", ".xlsx")
 SUFFIXES = "*.csv, *.csv.gz, *.tsv, *.tsv.gz, *.parquet, *.xlsx"
 NO_BOOK = "Save it again as .xlsx, without a password"
 CORRECT = "Correct it, mark it missing with --na-values, or declare"
+CATEGORICAL = (
+    "the column categorical with --types, if it has few different values; --exclude leaves it "
+    "unchanged"
+)
 EMPTY = (
     "data.csv: expected column names and rows of data; the file is empty. Choose another file, or "
     "write it again"
@@ -275,7 +279,7 @@ FILES = [
         "impute data.tsv -o out.tsv",
         2,
         "data.tsv, line 2, column 'x': expected numbers with a decimal point and no commas; got "
-        "'0,5'. Rewrite them, or declare the column categorical with --types",
+        f"'0,5'. Rewrite them, or declare {CATEGORICAL}",
     ),
     Case(
         "another encoding",
@@ -391,7 +395,7 @@ CELLS = [
         FIT,
         2,
         "data.csv, line 32, column 'x': expected a number, like nearly all values of this column; "
-        f"got 'six'. {CORRECT} the column categorical with --types",
+        f"got 'six'. {CORRECT} {CATEGORICAL}",
     ),
     Case(
         "infinity",
@@ -649,8 +653,7 @@ BINARY = [
         IMPUTE,
         2,
         "data.csv, line 32, column 'y': expected a number, like nearly all values of this column; "
-        f"got '{('six' * 13)[:37]}...{('six' * 13)[-38:]}'. {CORRECT} the column categorical "
-        "with --types",
+        f"got '{('six' * 13)[:37]}...{('six' * 13)[-38:]}'. {CORRECT} {CATEGORICAL}",
     ),
     Case(
         "text that was packed twice",
@@ -738,7 +741,7 @@ BINARY = [
         EXCEL,
         2,
         "data.xlsx, row 32, column 'x': expected a number, like nearly all values of this column; "
-        f"got 'six'. {CORRECT} the column categorical with --types",
+        f"got 'six'. {CORRECT} {CATEGORICAL}",
     ),
     Case(
         "a blank row in a workbook",
