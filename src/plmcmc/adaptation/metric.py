@@ -51,6 +51,14 @@ def pullback(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
     return (stacked.mT @ stacked).double() / chains
 
 
+def metrics(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
+    """Return `G` at every position, `(len(y), holes, holes)` in float64."""
+    chains = len(y) // len(holes.places)
+    columns = _columns(whitened, y, (place.repeat_interleave(chains) for place in holes.places.T))
+    stacked = torch.stack(columns, 2)
+    return (stacked.mT @ stacked).double()
+
+
 def pullback_of_one(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
     """Return `G` at one point of each row, its columns dealt out among the row's chains.
 
@@ -134,14 +142,21 @@ def frame_of_precision(precision: Tensor, centre: Tensor, holes: Holes) -> Frame
         MetricWarning: of rows whose matrix cannot be used as it is: chains are exact with any
             frame, but may move slowly.
     """
+    frame, usable = usable_frame(precision, centre, holes)
+    _warn_of_singular(usable)
+    return frame
+
+
+def usable_frame(precision: Tensor, centre: Tensor, holes: Holes) -> tuple[Frame, Tensor]:
+    """Return the same, and for which rows the matrix could be used as it is."""
     told = precision.isfinite().flatten(1).all(1)
     told &= (precision.diagonal(dim1=1, dim2=2) > 0).any(1) | ~holes.present.any(1)
     # Where a matrix tells nothing, steps are tuned from the unit of the coordinates.
     eye = torch.eye(precision.shape[1], dtype=precision.dtype, device=precision.device)
     factor, whole = _factor(torch.where(told[:, None, None], precision, eye), holes)
-    _warn_of_singular(told & whole)
     inverse = factor.mT
-    return Frame(holes, centre, _inverted(factor).mT.to(centre.dtype), inverse.to(centre.dtype))
+    root = _inverted(factor).mT
+    return Frame(holes, centre, root.to(centre.dtype), inverse.to(centre.dtype)), told & whole
 
 
 def frame_of_covariance(covariance: Tensor, centre: Tensor, holes: Holes) -> Frame:

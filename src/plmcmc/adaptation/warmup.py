@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from plmcmc.adaptation.metric import (
     widened,
 )
 from plmcmc.adaptation.pool import MOST, Pool
+from plmcmc.adaptation.scouts import scouted
 from plmcmc.adaptation.step_size import Stepped, tune
 from plmcmc.adaptation.trajectory_length import Memory, further
 from plmcmc.kernels import (
@@ -39,6 +41,8 @@ from plmcmc.target import ConditionalTarget
 FIRST_STEP, LARGEST_STEP = 0.3, 1.4
 # What a draw is worth, next to its neighbours on the chain.
 INDEPENDENT = 0.5
+# A hop costs little next to a trajectory, and is seldom accepted.
+HOPS = 4
 
 
 class Tuned(NamedTuple):
@@ -68,7 +72,8 @@ class Warmup:
         most_turns: longest trajectory allowed, in turns.
         most_pooled: holes up to which the metric is averaged over a row's chains; of more it is
             taken at one of them, and the chains share the work.
-        jumps: mix in jumps across the region that a row's chains have found.
+        jumps: mix in jumps across the region that a row's chains have found, and hops between the
+            modes that scouts have.
         widening: how much wider than the chains' spread jumps are drawn.
     """
 
@@ -100,6 +105,7 @@ class Warmup:
         holes: Holes,
         information: Tensor,
         streams: Streams,
+        starts: Iterable[Tensor] = (),
     ) -> Tuned:
         """Tune a kernel for a batch that starts at full rows `y`.
 
@@ -109,6 +115,7 @@ class Warmup:
             holes: where they move.
             information: Fisher information of the latent coordinates.
             streams: random numbers.
+            starts: full rows to scout from for other modes, batch by batch; needed for jumps.
         """
         if not self.windows or min(self.windows + self.stretches) < 1:
             raise ValueError(f"a warm-up needs windows of at least one trajectory each; got {self}")
@@ -119,12 +126,14 @@ class Warmup:
             )
         state = finite_start(climb(target, y, steps=self.climb_steps))
         spent = 3 * (self.climb_steps + 1)
+        whitened = partial(target.whitened, information=information)
+        hops, cost = self._hops(target, starts, holes, whitened)
+        spent += cost
         pool = Pool.of(holes.gather(state.position))
         steps = torch.full((len(holes.places),), FIRST_STEP, dtype=torch.float64, device=y.device)
         frame = narrow = memory = None
         for index, length in enumerate(self.windows + self.stretches):
             if frame is None or index < len(self.windows):
-                whitened = partial(target.whitened, information=information)
                 precision, products = self._metric(whitened, state.position, holes)
                 frame = narrow = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
                 spent += products
@@ -132,12 +141,17 @@ class Warmup:
                 worth = pool.draws * INDEPENDENT
                 frame = widened(frame, pool.offsets, pool.mean, worth, way=self.way)
             kernel = self._kernel(target, frame, steps, streams)
-            (state, steps, passes), pool, memory = self._window(kernel, state, length, streams)
+            (state, steps, passes), pool, memory = self._window(
+                kernel, hops if index else (), state, length, streams
+            )
             spent += passes
         assert frame is not None
         assert narrow is not None
         kernel = self._kernel(target, frame, steps, streams, memory)
-        return Tuned(self._with_jumps(kernel, target, narrow, pool), state, spent)
+        if not self.jumps:
+            return Tuned(kernel, state, spent)
+        jump = self._jump(target, narrow, pool)
+        return Tuned(Cycle((kernel, jump, *hops)), state, spent)
 
     def points(self, holes: int, chains: int) -> int:
         """Return at how many of a row's chains its metric is taken."""
@@ -152,7 +166,12 @@ class Warmup:
         return pullback(whitened, y, holes), width
 
     def _window(
-        self, kernel: Hamiltonian, state: GradientState, length: int, streams: Streams
+        self,
+        kernel: Hamiltonian,
+        hops: tuple[Kernel, ...],
+        state: GradientState,
+        length: int,
+        streams: Streams,
     ) -> tuple[Stepped, Pool, Memory]:
         """Run one window; pool its second half."""
         pool: Pool | None = None
@@ -166,7 +185,7 @@ class Warmup:
                 pool = Pool.of(values) if pool is None else pool.add(Pool.of(values))
 
         stepped = tune(
-            lambda steps: replace(kernel, step_size=steps),
+            lambda steps: Cycle((replace(kernel, step_size=steps), *hops)),
             state,
             kernel.step_size,
             streams,
@@ -205,20 +224,24 @@ class Warmup:
         low, high = (1 - self.jitter) / far, 1 + self.jitter
         return Hamiltonian(target, frame, steps, turns, low, high)
 
-    def _with_jumps(
-        self, kernel: Hamiltonian, target: ConditionalTarget, narrow: Frame, pool: Pool
-    ) -> Kernel:
-        """Add jumps across the region that the row's chains have found, and to their draws."""
+    def _hops(
+        self, target: ConditionalTarget, starts: Iterable[Tensor], holes: Holes, whitened: Whitened
+    ) -> tuple[tuple[Kernel, ...], int]:
+        """Return hops between the modes that scouts find, as many as a step has, and the cost."""
         if not self.jumps:
-            return kernel
+            return (), 0
+        hop, cost = scouted(target, starts, holes, whitened)
+        return (Metropolis(target, hop, gradient=True),) * HOPS, cost
+
+    def _jump(self, target: ConditionalTarget, narrow: Frame, pool: Pool) -> Kernel:
+        """Return jumps across the region that the row's chains have found, and to their draws."""
         covariance, centre = self.widening**2 * pool.covariance, pool.mean.to(narrow.root.dtype)
         wide = frame_of_covariance(covariance, centre, narrow.holes)
         # A step of many chains is in the pool as a whole: every chain would look at every other.
         centres = pool.values[:, -MOST:].to(narrow.root.dtype)
         width = _width(narrow.holes.present.sum(1), centres.shape[1]).to(narrow.root)[:, None, None]
         narrow = replace(narrow, root=width * narrow.root, inverse=narrow.inverse / width)
-        jump = Jump(wide, narrow, centres)
-        return Cycle((kernel, Metropolis(target, jump, gradient=True)))
+        return Metropolis(target, Jump(wide, narrow, centres), gradient=True)
 
 
 def _width(holes: Tensor, draws: int) -> Tensor:

@@ -7,6 +7,7 @@ from plmcmc.kernels.frame import Coordinates, Frame, Free, Holes, Scaled
 from plmcmc.kernels.gibbs import OneCoordinate
 from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.kernels.hmc import Hamiltonian
+from plmcmc.kernels.hop import Hop
 from plmcmc.kernels.jump import Jump
 from plmcmc.kernels.langevin import Langevin, UnadjustedLangevin
 from plmcmc.kernels.metropolis import Metropolis
@@ -24,6 +25,7 @@ __all__ = [
     "GradientState",
     "Hamiltonian",
     "Holes",
+    "Hop",
     "Info",
     "Jump",
     "Kernel",

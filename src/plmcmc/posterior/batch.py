@@ -17,19 +17,28 @@ from plmcmc.rng import Streams
 
 # Contexts of a flow are as many as its rows: this few a chunk always has, or all there are.
 PROBE_ROWS = 64
+SAMPLES = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """The flow of the data set's first rows, the same for every chunk: to ask it about itself."""
+    """The flow of the data set's first rows, the same for every chunk: to ask it about itself.
+
+    Attributes:
+        flow: the flow.
+        rows: how many rows it takes.
+        shared: whether it is the flow of all rows, rather than of these rows' contexts.
+    """
 
     flow: Flow
     rows: int
+    shared: bool
 
-    def samples(self, count: int = 4096) -> Tensor:
-        """Return about `count` unconditional samples, always the same, all finite."""
+    @cached_property
+    def samples(self) -> Tensor:
+        """About 4,096 unconditional samples, always the same, all finite."""
         source = self._generator()
-        times = max(1, count // self.rows)
+        times = max(1, SAMPLES // self.rows)
         found = torch.cat([sample(self.flow, self.rows, source) for _ in range(times)])
         return found[finite_rows(found)]
 

@@ -286,10 +286,10 @@ class Conditional:
     def _probe(self) -> Probe:
         if not isinstance(self.flow, ContextualFlow):
             # The same for any rows: what one gets must not depend on how many others there are.
-            return Probe(self.flow, PROBE_ROWS)
+            return Probe(self.flow, PROBE_ROWS, shared=True)
         count = min(PROBE_ROWS, self.data.rows)
         first = torch.arange(count, device=self.data.values.device)
-        return Probe(self.flow_for(first, 1), count)
+        return Probe(self.flow_for(first, 1), count, shared=False)
 
     def flow_for(self, rows: Tensor, chains: int) -> Flow:
         """Return the flow for some rows, each repeated `chains` times, with their contexts."""

@@ -140,7 +140,7 @@ class Gibbs(Tunable):
         del step
         values = batch.data.values
         if self.mean is None or self.scale is None:
-            samples = batch.probe.samples()
+            samples = batch.probe.samples
             mean, scale = samples.double().mean(0), spread_of(samples)
         else:
             mean, scale = torch.as_tensor(self.mean), torch.as_tensor(self.scale)

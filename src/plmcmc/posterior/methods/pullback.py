@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -10,13 +11,15 @@ from torch import Tensor
 
 from plmcmc.adaptation import Warmup
 from plmcmc.adaptation.pool import MOST
+from plmcmc.adaptation.scouts import SCOUTS, alike
+from plmcmc.chains import Unconditional
 from plmcmc.flows import differentiable
 from plmcmc.kernels import Holes
 from plmcmc.posterior.batch import Batch, Begun, Method
 from plmcmc.posterior.methods.latent import Elliptical
 from plmcmc.posterior.methods.tunable import require_derivatives
 from plmcmc.rng import Streams
-from plmcmc.target import ConditionalTarget
+from plmcmc.target import ConditionalTarget, Warp
 
 # Beyond this many holes hardly any jump is accepted.
 JUMP_HOLES = 32
@@ -46,7 +49,9 @@ class Pullback:
         jacobians = 2 * self.tuning.points(holes, chains) * holes
         # Of jumps: the old draws of a row, and from every chain to each of them. A row's own holes
         # may be few though there is room for many.
-        jumps = MOST * (6 * min(holes, JUMP_HOLES) + 8 * chains) if self.tuning.jumps else 0
+        few = min(holes, JUMP_HOLES)
+        jumps = MOST * (6 * few + 8 * chains) + max(SCOUTS, chains) * few * (6 * few + 4 * chains)
+        jumps = jumps if self.tuning.jumps else 0
         return entries * (8 * chains + jacobians) + 16 * holes**2 + jumps
 
     def burn_in(self, warmup: int | None, kept: int) -> int:
@@ -63,7 +68,8 @@ class Pullback:
         tuning = self.tuning if warmup is None else self.tuning.lasting(warmup)
         if batch.most_holes > JUMP_HOLES:
             tuning = replace(tuning, jumps=False)
-        return Begun(*tuning.run(target, y, holes, information, streams))
+        starts = _scouting_places(batch, warp.to(y), streams)
+        return Begun(*tuning.run(target, y, holes, information, streams, starts))
 
 
 @dataclass(frozen=True)
@@ -81,3 +87,18 @@ class Auto(Pullback):
             stacklevel=3,
         )
         return Elliptical()
+
+
+def _scouting_places(batch: Batch, warp: Warp, streams: Streams) -> Iterator[Tensor]:
+    """Yield full rows to look for modes from: samples of the flow that are like what is seen."""
+    rounds = -(-SCOUTS // batch.chains)
+    if not batch.probe.shared:
+        # Each row has a flow of its own: too few samples to choose from.
+        for _ in range(rounds):
+            yield Unconditional()(batch.flow, batch.data, streams)
+        return
+    samples = batch.probe.samples
+    own = batch.data.select(slice(None, None, batch.chains))
+    nearest = alike(samples, own, warp, rounds * batch.chains)
+    for part in nearest.split(batch.chains, 1):
+        yield batch.data.near_readings(samples[part.flatten()])
