@@ -9,22 +9,21 @@ import torch
 from torch import Generator, Tensor, nn
 
 from plmcmc.adapters.bases import DistributionBase
-from plmcmc.adapters.family import Family
+from plmcmc.adapters.family import Bridge, Family
 from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
 from plmcmc.adapters.terms import per_row
 from plmcmc.flows import BrokenFlow
 
 
-class TransformedFlow(nn.Module):
+class TransformedFlow(Bridge):
     """A `TransformedDistribution`, or Pyro's conditional one with contexts, as a `Flow`.
 
     A row is a sample: what torch calls the batch belongs to it.
     """
 
-    def __init__(self, distribution: Any, context: Tensor | None = None) -> None:
+    def __init__(self, distribution: Any) -> None:
         super().__init__()
         self.distribution = distribution
-        self.context = context
         self.layers = nn.ModuleList(
             layer for transform in distribution.transforms for layer in _modules(transform)
         )
@@ -34,10 +33,6 @@ class TransformedFlow(nn.Module):
             # Transforms without weights say nothing of precision and device: the base does.
             where = distribution.base_dist.sample((0,))
             self.register_buffer("where", where, persistent=False)
-
-    def with_context(self, context: Tensor) -> TransformedFlow:
-        """Return the flow given contexts."""
-        return TransformedFlow(self.distribution, context)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
@@ -75,9 +70,8 @@ class TransformedFlow(nn.Module):
         return self.base or DistributionBase(self._distribution(rows).base_dist)
 
     def _distribution(self, rows: int) -> Any:
-        if self.context is None:
-            return self.distribution
-        return self.distribution.condition(self.context[:rows])
+        context = self.context_of(rows)
+        return self.distribution if context is None else self.distribution.condition(context)
 
 
 def bridge(distribution: Any) -> TransformedFlow | Family:

@@ -1,20 +1,33 @@
-"""Flows of other libraries that wait for the rows' contexts."""
+"""Flows of other libraries, which may wait for the rows' contexts."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from copy import copy
+from typing import Any
 
 from torch import Tensor, nn
 
 from plmcmc.flows import Flow
 
 
-class Bridge(Protocol):
-    """A flow, not yet usable, that can be given contexts."""
+class Bridge(nn.Module):
+    """What bridges share: a context for each row, or none.
 
-    def with_context(self, context: Tensor) -> Flow:
+    Attributes:
+        context: of the rows that are given, in their order; None for an unconditional flow.
+    """
+
+    context: Tensor | None = None
+
+    def with_context(self, context: Tensor) -> Any:
         """Return the same flow, with row i conditioned on `context[i]`."""
-        ...
+        given = copy(self)
+        given.context = context
+        return given
+
+    def context_of(self, rows: int) -> Tensor | None:
+        """Return the contexts of the first `rows` rows, if there are any."""
+        return None if self.context is None else self.context[:rows]
 
 
 class Family(nn.Module):
@@ -22,8 +35,7 @@ class Family(nn.Module):
 
     def __init__(self, flow: Bridge) -> None:
         super().__init__()
-        # Any: a module, so that its parameters are found.
-        self.flow: Any = flow
+        self.flow = flow
 
     def given(self, context: Tensor) -> Flow:
         """Return the flow whose row i is conditioned on `context[i]`."""

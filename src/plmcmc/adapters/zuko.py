@@ -12,25 +12,20 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from plmcmc.adapters.family import Family
+from plmcmc.adapters.family import Bridge, Family
 from plmcmc.adapters.randomness import seeded_by
 from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
 from plmcmc.adapters.terms import per_row
 from plmcmc.flows import BrokenFlow, home
 
 
-class ZukoFlow(nn.Module):
+class ZukoFlow(Bridge):
     """A zuko flow, unconditional or given a context for each row, as a `Flow`."""
 
-    def __init__(self, flow: Any, context: Tensor | None = None) -> None:
+    def __init__(self, flow: Any) -> None:
         super().__init__()
         self.flow = flow
-        self.context = context
         self.circular = any(map(_is_circular, flow.modules()))
-
-    def with_context(self, context: Tensor) -> ZukoFlow:
-        """Return the flow given contexts."""
-        return ZukoFlow(self.flow, context)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
@@ -58,7 +53,8 @@ class ZukoFlow(nn.Module):
 
     def _distribution(self, rows: int) -> Any:
         """Return zuko's distribution for the first `rows` contexts, or the only one."""
-        return self.flow() if self.context is None else self.flow(self.context[:rows])
+        context = self.context_of(rows)
+        return self.flow() if context is None else self.flow(context)
 
 
 def bridge(flow: Any) -> ZukoFlow | Family:
