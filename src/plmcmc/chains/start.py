@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from plmcmc.data import DataError, Incomplete
-from plmcmc.data.channels import channel_axis
+from plmcmc.data.images import channel_axis
 from plmcmc.flows import Flow
 from plmcmc.flows.protocol import cooled, tempered
 from plmcmc.rng import Streams
