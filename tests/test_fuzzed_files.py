@@ -63,7 +63,7 @@ class TestJudge:
     """Negative controls: what must not happen is seen."""
 
     def test_errors_of_other_kinds(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(stored, "_DAMAGE", (ZeroDivisionError,))
+        monkeypatch.setattr(stored, "DAMAGE", (ZeroDivisionError,))
         found = campaign([Case("flow", number) for number in range(40)], whole, tmp_path)
         assert Counter(told.name for _, told in found.wrong)["crashed"] > 10
 
