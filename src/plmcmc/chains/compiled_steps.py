@@ -14,7 +14,7 @@ from plmcmc.flows.passes.compiled import Fused
 from plmcmc.rng import Streams
 
 
-class Whole:
+class CompiledSteps:
     """The same steps; cheap ones are compiled, once for all numbers of rows.
 
     The first step is watched: kernels ask for the same numbers at every step, since streams may not
