@@ -8,8 +8,8 @@ from typing import Any
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
+from plmcmc.adapters.bridge import per_row
 from plmcmc.adapters.randomness import seeded_by
-from plmcmc.adapters.terms import per_row
 from plmcmc.flows.latents import LATENTS
 from plmcmc.flows.protocol import Home
 

@@ -9,9 +9,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from plmcmc.adapters.bases import DistributionBase
-from plmcmc.adapters.family import Bridge, Family
+from plmcmc.adapters.bridge import Bridge, Family, per_row
 from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.adapters.terms import per_row
 from plmcmc.flows import BrokenFlow
 
 

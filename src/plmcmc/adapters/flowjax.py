@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from plmcmc.adapters.family import Bridge, Family
+from plmcmc.adapters.bridge import Bridge, Family
 from plmcmc.adapters.randomness import seed_from
 from plmcmc.adapters.refusal import refuse_one_way
 

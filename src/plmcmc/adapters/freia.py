@@ -7,10 +7,9 @@ from typing import Any
 from torch import Generator, Tensor
 
 from plmcmc.adapters.bases import Base, base_of
-from plmcmc.adapters.family import Bridge, Family
+from plmcmc.adapters.bridge import Bridge, Family, per_row
 from plmcmc.adapters.packing import Packing
 from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.adapters.terms import per_row
 from plmcmc.flows import BrokenFlow, home
 
 

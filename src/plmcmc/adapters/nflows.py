@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from plmcmc.adapters.family import Bridge, Family
+from plmcmc.adapters.bridge import Bridge, Family
 from plmcmc.adapters.randomness import seeded_by
 from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
 from plmcmc.flows import home

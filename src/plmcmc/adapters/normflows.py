@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Generator, Tensor
 
-from plmcmc.adapters.family import Bridge, Family
+from plmcmc.adapters.bridge import Bridge, Family
 from plmcmc.adapters.packing import Packing
 from plmcmc.adapters.randomness import seeded_by
 from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way

@@ -1,17 +1,18 @@
-"""Flows of other libraries, which may wait for the rows' contexts."""
+"""What bridges to other libraries share: contexts, row by row, and terms as libraries tell them."""
 
 from __future__ import annotations
 
 from copy import copy
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from plmcmc.flows import Flow
 
 
 class Bridge(nn.Module):
-    """What bridges share: a context for each row, or none.
+    """A flow of another library, with a context for each row or without any.
 
     Attributes:
         context: of the rows that are given, in their order; None for an unconditional flow.
@@ -40,3 +41,10 @@ class Family(nn.Module):
     def given(self, context: Tensor) -> Flow:
         """Return the flow whose row i is conditioned on `context[i]`."""
         return self.flow.with_context(context)
+
+
+def per_row(terms: Any, like: Tensor) -> Tensor:
+    """Return log-dets `(rows,)` of a number, of one term per row, or of one per entry of `like`."""
+    # Layers of constant volume hand over a plain number.
+    terms = torch.as_tensor(terms, device=like.device)
+    return terms.flatten(1).sum(1) if terms.ndim > 1 else terms.expand(len(like))
