@@ -23,7 +23,7 @@ from plmcmc.training.divergence import Astray, Steady, TrainingError
 from plmcmc.training.maximise import maximise
 from plmcmc.training.optimizers import set_rate
 from plmcmc.training.refusal import parameters_of
-from plmcmc.training.resuming import fill, moments_of
+from plmcmc.training.resuming import fill
 from plmcmc.training.schedule import EMSchedule
 
 # Of the rows: if more never moved, training learns from where it began.
@@ -108,7 +108,7 @@ class CompletedEpoch:
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, the optimizer's moments and the history."""
         tensors = {f"now.{key}": value for key, value in self.inner.state_dict().items()}
-        tensors |= moments_of(self.optimizer) | self.steady.tensors()
+        tensors |= self.steady.tensors()
         return tensors | {"losses": self.losses, "acceptance": self.acceptance}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
