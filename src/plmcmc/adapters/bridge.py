@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from plmcmc.adapters.refusal import refuse_one_way
 from plmcmc.flows import Flow
 
 
@@ -41,6 +42,17 @@ class Family(nn.Module):
     def given(self, context: Tensor) -> Flow:
         """Return the flow whose row i is conditioned on `context[i]`."""
         return self.flow.with_context(context)
+
+
+def as_flow(bridge: Any, name: str, *, contextual: bool) -> Flow | Family:
+    """Return a bridge as a `Family` if it needs contexts; else itself, if it goes both ways.
+
+    What it adapts is called `name` in refusals.
+    """
+    if contextual:
+        return Family(bridge)
+    refuse_one_way(bridge, name)
+    return bridge
 
 
 def per_row(terms: Any, like: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from plmcmc.adapters.bases import DistributionBase
-from plmcmc.adapters.bridge import Bridge, Family, per_row
-from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.flows import BrokenFlow
+from plmcmc.adapters.bridge import Bridge, Family, as_flow, per_row
+from plmcmc.adapters.refusal import refuse_moving_layers
+from plmcmc.flows import BrokenFlow, Flow
 
 
 class TransformedFlow(Bridge):
@@ -73,7 +73,7 @@ class TransformedFlow(Bridge):
         return self.distribution if context is None else self.distribution.condition(context)
 
 
-def bridge(distribution: Any) -> TransformedFlow | Family:
+def bridge(distribution: Any) -> Flow | Family:
     """Return a distribution as a `Flow`, or as a `ContextualFlow` if it has to be conditioned."""
     for transform in distribution.transforms:
         if not getattr(transform, "bijective", True):
@@ -82,10 +82,8 @@ def bridge(distribution: Any) -> TransformedFlow | Family:
             )
     adapted = TransformedFlow(distribution)
     refuse_moving_layers(adapted)
-    if hasattr(distribution, "condition"):
-        return Family(adapted)
-    refuse_one_way(adapted, type(distribution).__name__)
-    return adapted
+    conditional = hasattr(distribution, "condition")
+    return as_flow(adapted, type(distribution).__name__, contextual=conditional)
 
 
 def _log_det(transform: Any, z: Tensor, x: Tensor, rows: Tensor) -> Tensor:

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from plmcmc.adapters.bridge import Bridge, Family
+from plmcmc.adapters.bridge import Bridge, Family, as_flow
 from plmcmc.adapters.randomness import seed_from
-from plmcmc.adapters.refusal import refuse_one_way
+from plmcmc.flows import Flow
 
 
 class Compiled(NamedTuple):
@@ -60,7 +60,7 @@ class FlowjaxFlow(Bridge):
         return () if context is None else (_array(context),)
 
 
-def bridge(distribution: Any) -> FlowjaxFlow | Family:
+def bridge(distribution: Any) -> Flow | Family:
     """Return a flowjax distribution as a `Flow`, or as a `ContextualFlow` if it is conditional."""
     if not hasattr(distribution, "bijection"):
         raise TypeError(
@@ -70,10 +70,7 @@ def bridge(distribution: Any) -> FlowjaxFlow | Family:
     dtype = torch.float64 if _jax().config.jax_enable_x64 else torch.float32
     conditional = distribution.cond_shape is not None
     adapted = FlowjaxFlow(_compiled(distribution, conditional), dtype)
-    if conditional:
-        return Family(adapted)
-    refuse_one_way(adapted, type(distribution).__name__)
-    return adapted
+    return as_flow(adapted, type(distribution).__name__, contextual=conditional)
 
 
 def _compiled(distribution: Any, conditional: bool) -> Compiled:

@@ -7,10 +7,10 @@ from typing import Any
 from torch import Generator, Tensor
 
 from plmcmc.adapters.bases import Base, base_of
-from plmcmc.adapters.bridge import Bridge, Family, per_row
+from plmcmc.adapters.bridge import Bridge, Family, as_flow, per_row
 from plmcmc.adapters.packing import Packing
-from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.flows import BrokenFlow, home
+from plmcmc.adapters.refusal import refuse_moving_layers
+from plmcmc.flows import BrokenFlow, Flow, home
 
 
 class FreiaFlow(Bridge):
@@ -48,7 +48,7 @@ class FreiaFlow(Bridge):
         return None if context is None else [context]
 
 
-def bridge(network: Any, base: Any) -> FreiaFlow | Family:
+def bridge(network: Any, base: Any) -> Flow | Family:
     """Return a network as a `Flow`, or as a `ContextualFlow` if it has a condition."""
     shapes = _outputs(network)
     if base is None:
@@ -66,10 +66,7 @@ def bridge(network: Any, base: Any) -> FreiaFlow | Family:
                 "be exact: build the network from other layers"
             )
     adapted = FreiaFlow(network, packing, base_of(base, packing.size, home(network)))
-    if _conditions(network):
-        return Family(adapted)
-    refuse_one_way(adapted, type(network).__name__)
-    return adapted
+    return as_flow(adapted, type(network).__name__, contextual=_conditions(network) > 0)
 
 
 def _outputs(network: Any) -> list[tuple[int, ...]]:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from plmcmc.adapters.bridge import Bridge, Family
+from plmcmc.adapters.bridge import Bridge, Family, as_flow
 from plmcmc.adapters.randomness import seeded_by
-from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.flows import home
+from plmcmc.adapters.refusal import refuse_moving_layers
+from plmcmc.flows import Flow, home
 
 Mapped = tuple[Tensor, Tensor]
 
@@ -52,18 +52,14 @@ class NflowsFlow(Bridge):
         return home(self.flow).bring(drawn)
 
 
-def bridge(flow: Any) -> NflowsFlow | Family:
+def bridge(flow: Any) -> Flow | Family:
     """Return an nflows flow as a `Flow`, or as a `ContextualFlow` if it was built for contexts."""
     if not all(hasattr(flow, part) for part in ("_transform", "_distribution", "_embedding_net")):
         raise TypeError(
             f"{type(flow).__name__} is not an nflows flow: pass nflows.flows.Flow(transform, base)"
         )
     refuse_moving_layers(flow)
-    adapted = NflowsFlow(flow)
-    if _takes_context(flow):
-        return Family(adapted)
-    refuse_one_way(adapted, type(flow).__name__)
-    return adapted
+    return as_flow(NflowsFlow(flow), type(flow).__name__, contextual=_takes_context(flow))
 
 
 def _takes_context(flow: Any) -> bool:

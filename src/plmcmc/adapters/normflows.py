@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Generator, Tensor
 
-from plmcmc.adapters.bridge import Bridge, Family
+from plmcmc.adapters.bridge import Bridge, Family, as_flow
 from plmcmc.adapters.packing import Packing
 from plmcmc.adapters.randomness import seeded_by
-from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.flows import BrokenFlow, home
+from plmcmc.adapters.refusal import refuse_moving_layers
+from plmcmc.flows import BrokenFlow, Flow, home
 
 
 class NormflowsFlow(Bridge):
@@ -91,7 +91,7 @@ class MultiscaleNormflowsFlow(Bridge):
         return () if labels is None else (labels.long(),)
 
 
-def bridge(flow: Any) -> NormflowsFlow | MultiscaleNormflowsFlow | Family:
+def bridge(flow: Any) -> Flow | Family:
     """Return a normflows model as a `Flow`, or as a `ContextualFlow` if it needs a context."""
     kinds = {kind.__name__ for kind in type(flow).__mro__}
     if not kinds & {"NormalizingFlow", "MultiscaleFlow"}:
@@ -106,10 +106,7 @@ def bridge(flow: Any) -> NormflowsFlow | MultiscaleNormflowsFlow | Family:
         contextual = bool(flow.class_cond)
     else:
         adapted, contextual = NormflowsFlow(flow), "ConditionalNormalizingFlow" in kinds
-    if contextual:
-        return Family(adapted)
-    refuse_one_way(adapted, type(flow).__name__)
-    return adapted
+    return as_flow(adapted, type(flow).__name__, contextual=contextual)
 
 
 def _levels(flow: Any) -> Packing:

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from plmcmc.adapters.bridge import Bridge, Family, per_row
+from plmcmc.adapters.bridge import Bridge, Family, as_flow, per_row
 from plmcmc.adapters.randomness import seeded_by
-from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.flows import BrokenFlow, home
+from plmcmc.adapters.refusal import refuse_moving_layers
+from plmcmc.flows import BrokenFlow, Flow, home
 
 
 class ZukoFlow(Bridge):
@@ -56,7 +56,7 @@ class ZukoFlow(Bridge):
         return self.flow() if context is None else self.flow(context)
 
 
-def bridge(flow: Any) -> ZukoFlow | Family:
+def bridge(flow: Any) -> Flow | Family:
     """Return a zuko flow as a `Flow`, or as a `ContextualFlow` when it cannot do without one."""
     if not isinstance(flow, nn.Module) or not hasattr(flow, "transform"):
         raise TypeError(
@@ -68,11 +68,7 @@ def bridge(flow: Any) -> ZukoFlow | Family:
             f"{type(flow).__name__} was built with exact=False: its log-determinant is an "
             "estimate, so sampling cannot be exact; build it with exact=True"
         )
-    adapted = ZukoFlow(flow)
-    if _needs_context(flow):
-        return Family(adapted)
-    refuse_one_way(adapted, type(flow).__name__)
-    return adapted
+    return as_flow(ZukoFlow(flow), type(flow).__name__, contextual=_needs_context(flow))
 
 
 def _is_circular(layer: Any) -> bool:
