@@ -13,9 +13,8 @@ import numpy as np
 from plmcmc.chains import described
 from plmcmc.experiments.digits.filler import Budget
 from plmcmc.experiments.digits.fillers import FILLERS
-from plmcmc.experiments.digits.judge import Judge
+from plmcmc.experiments.digits.judge import Judge, kept_scores, scored
 from plmcmc.experiments.digits.missing import MECHANISMS, masks_of, mechanism_of
-from plmcmc.experiments.digits.resumable_tests import kept_scores, scored
 from plmcmc.experiments.digits.rows import TOLD, Numbers, judges
 from plmcmc.experiments.markdown import row_label, table
 from plmcmc.experiments.readings import LEVELS, MIXTURE, WHITENED, not_reduced
