@@ -700,6 +700,15 @@ def test_what_is_printed_fits_a_line():
     assert repr(posterior) == "Conditional(Linear, 3 rows of shape (3,), 3 missing entries)"
 
 
+def test_the_tab_key_shows_what_is_for_users():
+    posterior = plmcmc.condition(correlated(), [[1.0, float("nan"), 0.0]])
+    shown = {name for name in dir(posterior) if not name.startswith("_")}
+    assert shown == {
+        *("sample", "log_evidence", "log_prob"),
+        *("flow", "values", "data", "context"),
+    }
+
+
 def test_a_bar_says_that_chains_are_being_tuned(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with quiet():

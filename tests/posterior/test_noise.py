@@ -139,8 +139,10 @@ def test_noise_that_differs_by_row_is_its_own_row_s_in_every_chunk(method):
 
 
 def test_noise_finer_than_rounding_is_none_and_it_says_so():
-    with pytest.warns(UserWarning, match="below the resolution of float32"):
+    with pytest.warns(UserWarning, match="below the resolution of float32") as found:
         posterior = plmcmc.condition(linear().float(), X, noise=1e-8)
+    # The caller's line, not one inside plmcmc.
+    assert found[0].filename == __file__
     assert posterior.data.noise is None or float(posterior.data.noise.max()) == 0
     with pytest.warns(UserWarning, match="treated as exact"):
         assert plmcmc.condition(linear(), X, noise=1e-50).data.noise is None

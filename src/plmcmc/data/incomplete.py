@@ -179,7 +179,7 @@ def _deviations(noise: Any, seen: NDArray[np.bool_], values: Array) -> Array:
             f"noise at {_place(fine)} ({int(fine.sum())} values in all) is below the resolution "
             f"of {values.dtype}: these values are treated as exact",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return np.where(seen & ~fine, spread, 0.0)
 

@@ -14,7 +14,7 @@ from plmcmc.flows import BrokenFlow, ContextualFlow, Flow, check_flow, finite_ro
 from plmcmc.flows.protocol import Home, cooled
 
 if TYPE_CHECKING:
-    from plmcmc.posterior.conditional import Conditional
+    from plmcmc.posterior.problem import Problem
 
 CONTEXT_MISSING = "this flow needs a context: pass context=..., one per row"
 
@@ -58,22 +58,22 @@ def checked_contexts(flow: Flow | ContextualFlow, context: Any, data: Incomplete
     return contexts
 
 
-def check_match(conditional: Conditional, *, check: bool) -> None:
+def check_match(problem: Problem, *, check: bool) -> None:
     """Compare the flow's own samples with the rows' shape, and test the flow on them."""
-    rows = torch.arange(min(8, conditional.data.rows), device=conditional.data.values.device)
-    flow = conditional.flow_for(rows, 1)
+    rows = torch.arange(min(8, problem.data.rows), device=problem.data.values.device)
+    flow = problem.flow_for(rows, 1)
     try:
         with torch.no_grad():
             source = Generator(rows.device).manual_seed(0)
             own = cooled(lambda heat: sample(flow, len(rows), source, temperature=heat))
     except RuntimeError as error:
-        if conditional.context is None:
+        if problem.context is None:
             raise
-        shape = tuple(conditional.context.shape)
+        shape = tuple(problem.context.shape)
         raise DataError(f"the flow cannot take contexts of shape {shape}: {error}") from error
     if not bool(torch.isfinite(own).all()):
         raise BrokenFlow("the flow's own samples are NaN or infinite: to_data overflows everywhere")
-    expected, got = tuple(own.shape[1:]), tuple(conditional.data.values.shape[1:])
+    expected, got = tuple(own.shape[1:]), tuple(problem.data.values.shape[1:])
     if expected != got:
         raise DataError(f"the flow's rows have shape {expected}; those of x have {got}")
     if check:
