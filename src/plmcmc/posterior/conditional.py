@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from plmcmc.chains import Schedule, Start, Unconditional, resumed_seed
 from plmcmc.data import Incomplete
+from plmcmc.data.frames import Labels, check_order
 from plmcmc.flows import ContextualFlow, Flow, log_prob, while_sampling
 from plmcmc.posterior.batch import Method
 from plmcmc.posterior.checks import check_mode, check_whole, checked_rows, first_saved
@@ -41,7 +42,8 @@ def condition(
     Args:
         flow: a flow of plmcmc or of a library supported by `plmcmc.adapt`, or any object with the
             four methods of `plmcmc.flows.Flow`.
-        x: floating array `(rows, *event)`; NaN marks missing values if `observed` is not given.
+        x: floating array `(rows, *event)`, or a table of pandas or polars with columns of numbers;
+            NaN or null marks missing values if `observed` is not given.
         observed: bool array with the shape of `x`, True = observed; `x` is ignored where it is
             False.
         context: `(rows, ...)`, one context per row, for a conditional flow.
@@ -79,7 +81,7 @@ def condition(
         compiled=compiled,
         check=check,
     )
-    return Conditional(problem)
+    return Conditional(problem, Labels.of(x))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,6 +89,7 @@ class Conditional:
     """The conditional distribution p(x_M | x_O) of a flow for every row; made by `condition`."""
 
     _problem: Problem
+    _labels: Labels
 
     @property
     def flow(self) -> Flow | ContextualFlow:
@@ -180,7 +183,7 @@ class Conditional:
             checkpoint_every=checkpoint_every,
         )
         with while_sampling():
-            result = plan.run(progress=progress)
+            result = replace(plan.run(progress=progress), labels=self._labels)
         warn(result, draws * thin)
         return result
 
@@ -232,6 +235,7 @@ class Conditional:
             random_state: a seed for the evidence.
             progress: show a bar; by default on a terminal only.
         """
+        check_order(self._labels, x, "x given to log_prob")
         full = checked_rows(x, self.data)
         flow = self._problem.flow_for(torch.arange(self.data.rows, device=full.device), 1)
         with torch.no_grad(), while_sampling():

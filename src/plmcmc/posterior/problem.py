@@ -13,6 +13,7 @@ from torch import Tensor
 
 from plmcmc.adapters import adapt
 from plmcmc.data import DataError, Incomplete
+from plmcmc.data.frames import Labels, check_order
 from plmcmc.data.incomplete import checked
 from plmcmc.flows import Compiled, ContextualFlow, Flow, lowered, while_sampling
 from plmcmc.posterior.batch import PROBE_ROWS, Batch, Probe
@@ -96,6 +97,8 @@ def problem_of(
     used = lowered(flow, precision)
     if compiled:
         used = _compiled(used)
+    for what, other in {"observed": observed, "context": context, "noise": noise}.items():
+        check_order(Labels.of(x), other, what)
     values, seen = checked(x, observed)
     data = Incomplete.of(values, seen, noise, dtype=where.dtype, device=where.device)
     contexts = checked_contexts(flow, context, data)
