@@ -5,6 +5,7 @@ import os
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -431,6 +432,33 @@ class TestContext:
         wrong[6, 1] = np.nan
         with pytest.raises(DataError, match="NaN or infinite at row 6"):
             plmcmc.condition(contextual(), self.X, context=wrong)
+
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            lambda c: torch.tensor(c, requires_grad=True),
+            lambda c: torch.tensor(c, dtype=torch.bfloat16),
+            lambda c: pd.DataFrame(c).astype("Float64"),
+            np.ndarray.tolist,
+        ],
+    )
+    def test_any_kind_of_array(self, kind):
+        context = np.round(8 * self.CONTEXT) / 8
+        found = plmcmc.condition(contextual(), self.X, context=kind(context)).context
+        assert np.array_equal(found.numpy(), context)
+
+    def test_what_is_no_number(self):
+        with pytest.raises(DataError, match="context must hold numbers, one row per row of x"):
+            plmcmc.condition(contextual(), self.X, context=[["a", "b"]] * 8)
+        frame = pd.DataFrame({"a": 1.0, "site": ["x"] * 8})
+        with pytest.raises(DataError, match="context must hold numbers; column 'site'"):
+            plmcmc.condition(contextual(), self.X, context=frame)
+
+    @pytest.mark.parametrize("rows", [2, 3])
+    def test_numbers_where_the_flow_wants_rows(self, rows):
+        """zuko takes two numbers for one context of all rows."""
+        with pytest.raises(DataError, match=rf"cannot take contexts of shape \({rows},\)"):
+            plmcmc.condition(contextual(), self.X[:rows], context=self.CONTEXT[:rows, 0])
 
     @pytest.mark.parametrize("flow", [NICE(4, random_state=0), RealNVP(4, random_state=0)])
     def test_plain_flows_need_none(self, flow):

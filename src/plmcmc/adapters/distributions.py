@@ -32,8 +32,7 @@ class TransformedFlow(nn.Module):
         if not hasattr(distribution, "condition"):
             self.base = DistributionBase(distribution.base_dist)
             # Transforms without weights say nothing of precision and device: the base does.
-            where = distribution.base_dist.sample((0,))
-            self.register_buffer("where", where, persistent=False)
+            self.register_buffer("where", _none_of(distribution.base_dist), persistent=False)
 
     def with_context(self, context: Tensor) -> TransformedFlow:
         """Return the flow given contexts."""
@@ -93,6 +92,16 @@ def bridge(distribution: Any) -> TransformedFlow | Family:
         return Family(adapted)
     refuse_one_way(adapted, type(distribution).__name__)
     return adapted
+
+
+def _none_of(base: Any) -> Tensor:
+    """Return no draws, in the precision and on the device of a base."""
+    try:
+        return base.sample((0,))
+    # Of a mixture torch draws at least one.
+    except RuntimeError:
+        with torch.random.fork_rng():
+            return base.sample((1,))[:0]
 
 
 def _log_det(transform: Any, z: Tensor, x: Tensor, rows: Tensor) -> Tensor:

@@ -66,16 +66,20 @@ def is_table(x: Any) -> bool:
     return bool(origins & {"pandas", "polars"}) and (hasattr(x, "to_numpy") or _is_lazy(x))
 
 
-def numbers_of(table: Any) -> NDArray[Any]:
+def numbers_of(table: Any, what: str = "x") -> NDArray[Any]:
     """Return the numbers of a table or a column, NaN where there is none.
+
+    Args:
+        table: of pandas or polars.
+        what: it is called in messages.
 
     Raises:
         DataError: naming a column that holds something else, or if the table is lazy.
     """
     if _is_lazy(table):
-        raise DataError("x is a LazyFrame, which has no values yet: pass x.collect()")
+        raise DataError(f"{what} is a LazyFrame, which has no values yet: pass {what}.collect()")
     if _dimensions(table) != 2:
-        return _numbers(table, "")
+        return _numbers(table, what, "")
     if hasattr(table, "iloc"):
         columns = [table.iloc[:, place] for place in range(table.shape[1])]
     else:
@@ -84,7 +88,7 @@ def numbers_of(table: Any) -> NDArray[Any]:
         return np.empty(table.shape)
     # Numbers, from here on, are of a kind that holds those of all columns.
     pairs = zip(columns, table.columns, strict=True)
-    return np.stack([_numbers(column, f" {name!r}") for column, name in pairs], axis=1)
+    return np.stack([_numbers(column, what, f" {name!r}") for column, name in pairs], axis=1)
 
 
 def check_order(own: Labels, other: Any, what: str) -> None:
@@ -104,11 +108,11 @@ def check_order(own: Labels, other: Any, what: str) -> None:
             )
 
 
-def _numbers(column: Any, name: str) -> NDArray[Any]:
+def _numbers(column: Any, what: str, name: str) -> NDArray[Any]:
     found = _of_polars(column) if hasattr(column, "null_count") else _of_pandas(column)
     if found is None:
         raise DataError(
-            f"x must hold numbers; column{name} has dtype {column.dtype}. A flow's draws are "
+            f"{what} must hold numbers; column{name} has dtype {column.dtype}. A flow's draws are "
             "continuous: turn the column into floating numbers, or leave it out. "
             "plmcmc.FlowImputer fills columns of every kind"
         )

@@ -152,13 +152,23 @@ def checked(x: Any, observed: Any = None) -> tuple[Array, NDArray[np.bool_]]:
     return values, seen
 
 
+def array_of(x: Any, what: str) -> NDArray[Any]:
+    """Return a tensor, a table or anything else that NumPy takes as an array of NumPy's."""
+    if isinstance(x, Tensor):
+        x = x.detach().cpu()
+        return (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
+    return numbers_of(x, what) if is_table(x) else np.asarray(x)
+
+
 def _deviations(noise: Any, seen: NDArray[np.bool_], values: Array) -> Array:
     """Return the readings' deviations, in the shape of `seen`, 0 where nothing was read.
 
     Also 0, with a warning, where it is less than the values' own rounding.
     """
     try:
-        spread = np.broadcast_to(np.asarray(noise, dtype=np.float64), seen.shape)
+        spread = np.broadcast_to(array_of(noise, "noise").astype(np.float64), seen.shape)
+    except DataError:
+        raise
     except (TypeError, ValueError) as error:
         raise DataError(
             f"noise must be one standard deviation, one for each column, or one for each value of "
@@ -194,10 +204,12 @@ def _shape(x: Any) -> str:
 def _floating(x: Any) -> Array:
     if isinstance(x, np.ma.MaskedArray):
         raise DataError("x is a masked array, whose mask would be lost: pass x.filled(np.nan)")
-    if isinstance(x, Tensor):
-        x = x.detach().cpu()
-        x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
-    values = numbers_of(x) if is_table(x) else _array(x)
+    try:
+        values = array_of(x, "x")
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(_ragged(x)) from error
     if values.dtype == object:
         raise DataError(
             "x must hold numbers; got Python objects: turn text into numbers, None into NaN"
@@ -211,13 +223,6 @@ def _floating(x: Any) -> Array:
     if values.dtype.itemsize > 8:
         raise DataError(f"x is {values.dtype}, which no flow computes in: pass x.astype(float)")
     return values
-
-
-def _array(x: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(x)
-    except ValueError as error:
-        raise DataError(_ragged(x)) from error
 
 
 def _boolean(observed: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:

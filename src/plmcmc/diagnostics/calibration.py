@@ -139,7 +139,10 @@ def calibrate(
         )
     adapted = adapt(flow)
     if isinstance(adapted, ContextualFlow):
-        raise DataError("calibrate takes no contexts: calibrate flow.given(context) row by row")
+        raise DataError(
+            "calibrate takes no contexts: calibrate plmcmc.adapt(flow).given(context), with one "
+            "context repeated for each of the rows"
+        )
     if draws < CHAINS or rows < FEWEST_ROWS:
         raise ValueError(
             f"at least {FEWEST_ROWS} rows and {CHAINS} draws are needed; got {rows} and {draws}"

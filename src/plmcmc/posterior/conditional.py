@@ -243,3 +243,8 @@ class Conditional:
             joint = log_prob(flow, completed) + self.data.log_likelihood(completed)
         known = evidence(self._problem, particles, stages, random_state, progress)
         return joint.cpu().numpy() - known.log_evidence
+
+
+def problem_in(conditional: Conditional) -> Problem:
+    """Return what is asked, for those who run chains of their own."""
+    return conditional._problem
