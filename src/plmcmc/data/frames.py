@@ -152,7 +152,11 @@ def _dimensions(table: Any) -> int:
 
 def _only_numbers(labels: Iterable[Any] | None) -> bool:
     """Whether labels say no more than positions do."""
-    return labels is None or all(
+    # Of pandas' ranges; looking at every label of a million takes a while.
+    start, step = (getattr(labels, name, None) for name in ("start", "step"))
+    if labels is None or (start, step) == (0, 1):
+        return True
+    return all(
         isinstance(label, int | np.integer) and label == place for place, label in enumerate(labels)
     )
 
