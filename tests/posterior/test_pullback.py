@@ -12,6 +12,7 @@ from plmcmc.flows import BrokenFlow
 from plmcmc.kernels import jump
 from plmcmc.posterior import METHODS, ConvergenceWarning
 from plmcmc.posterior.methods import Pullback
+from plmcmc.posterior.problem import problem_of
 from plmcmc.posterior.quality_warnings import RHAT_LIMIT
 from plmcmc.rng import Streams, blocks_of
 from toys import Mixture, quiet
@@ -99,9 +100,9 @@ def test_jumps_hit_modes_that_fill_little_of_the_space_between(monkeypatch):
 
 def test_chains_look_at_no_more_old_draws_however_many_they_are():
     x = np.array([[np.nan, 1.0]], dtype=np.float32)
-    posterior = plmcmc.condition(Parabola(), x)
+    problem = problem_of(Parabola(), x)
     streams = Streams.of_rows(0, "warmup", 1, chains=MOST + 50)
-    batch = posterior.batch(torch.arange(1), MOST + 50)
+    batch = problem.batch(torch.arange(1), MOST + 50)
     y = torch.randn(MOST + 50, 2, generator=torch.Generator().manual_seed(0))
     kernel = Pullback().begin(batch, y, 4, streams)[0]
     assert kernel.kernels[1].proposal.centres.shape[1] == MOST

@@ -30,8 +30,7 @@ class TransformedFlow(Bridge):
         if not hasattr(distribution, "condition"):
             self.base = DistributionBase(distribution.base_dist)
             # Transforms without weights say nothing of precision and device: the base does.
-            where = distribution.base_dist.sample((0,))
-            self.register_buffer("where", where, persistent=False)
+            self.register_buffer("where", _none_of(distribution.base_dist), persistent=False)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
@@ -84,6 +83,16 @@ def bridge(distribution: Any) -> Flow | Family:
     refuse_moving_layers(adapted)
     conditional = hasattr(distribution, "condition")
     return as_flow(adapted, type(distribution).__name__, contextual=conditional)
+
+
+def _none_of(base: Any) -> Tensor:
+    """Return no draws, in the precision and on the device of a base."""
+    try:
+        return base.sample((0,))
+    # Of a mixture torch draws at least one.
+    except RuntimeError:
+        with torch.random.fork_rng():
+            return base.sample((1,))[:0]
 
 
 def _log_det(transform: Any, z: Tensor, x: Tensor, rows: Tensor) -> Tensor:

@@ -60,7 +60,8 @@ def bridge(flow: Any) -> Flow | Family:
     """Return a zuko flow as a `Flow`, or as a `ContextualFlow` when it cannot do without one."""
     if not isinstance(flow, nn.Module) or not hasattr(flow, "transform"):
         raise TypeError(
-            f"{type(flow).__name__} is not a zuko flow: pass zuko.flows.NSF(...) or similar"
+            f"{type(flow).__name__} is not a zuko flow: pass zuko.flows.NSF(...) or similar, and "
+            "not what it returns when called"
         )
     refuse_moving_layers(flow)
     if any(getattr(layer, "exact", True) is False for layer in flow.modules()):
