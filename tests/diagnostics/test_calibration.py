@@ -13,6 +13,7 @@ from plmcmc.diagnostics.calibration import _drawn
 from plmcmc.flows import sample
 from plmcmc.posterior import methods
 from plmcmc.statistics import rank_p_value, shared_rank_p_value
+from toys import Bounded
 
 
 def flow():
@@ -42,6 +43,13 @@ def test_chains_that_still_sit_at_their_start_are_convicted():
     method = methods.Metropolis(perturb=1e-4, resample=None)
     found = calibrate(correlated, Independent(0.5), rows=128, method=method, random_state=0)
     assert not found.passed
+
+
+def test_a_constant_density_ties_all_draws_and_convicts_nobody():
+    found = calibrate(Bounded(), Independent(0.5), rows=128, random_state=0)
+    assert found.passed
+    # Ties are broken by lot, over the whole of the range.
+    assert len(np.unique(found.ranks["log p"])) > 20
 
 
 def test_rank_tests_hold_their_level_and_have_power():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import kstest
 from torch.distributions import AffineTransform
 
 import plmcmc
@@ -15,7 +16,7 @@ from plmcmc.posterior.methods import Pullback
 from plmcmc.posterior.problem import problem_of
 from plmcmc.posterior.quality_warnings import RHAT_LIMIT
 from plmcmc.rng import Streams, blocks_of
-from toys import Mixture, quiet
+from toys import Bounded, Mixture, quiet
 
 
 def test_two_modes_get_their_weights():
@@ -164,6 +165,18 @@ def test_rows_outside_a_uniform_base_are_named(low):
     assert draws.method == "auto"
     with pytest.raises(BrokenFlow, match="NaN or zero where chains of row 1 start"):
         plmcmc.condition(flow, [*inside, [low - 0.5, np.nan]]).sample(4, random_state=0)
+
+
+def test_rows_whose_samples_mostly_lie_outside_a_bounded_base_are_served():
+    x, chains = np.array([[np.nan, -0.9], [np.nan, 0.4]]), 600
+    with quiet():
+        draws = plmcmc.condition(Bounded(), x).sample(
+            1, chains=chains, warmup=24, thin=10, random_state=0
+        )
+    for row, second in enumerate(x[:, 1]):
+        low, high = (np.clip(second + side, -1, 1) for side in (-Bounded.width, Bounded.width))
+        found = draws.values[:, 0, row, 0]
+        assert kstest(found, "uniform", (low, high - low)).pvalue > 1e-4
 
 
 @pytest.mark.gpu

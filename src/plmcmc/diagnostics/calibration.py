@@ -210,15 +210,18 @@ def _ranked(
     holes = ~drawn.observed
     open_rows = holes.reshape(len(holes), -1).any(1)
     original = truth.cpu().numpy()
-    ranks = {"log p": _rank(_log_probs(flow, values), _log_probs(flow, original[None])[0])}
+    heights = _log_probs(flow, values), _log_probs(flow, original[None])[0]
+    # Numbers of their own: where nothing is tied, no rank depends on them.
+    ties = rng.spawn(1)[0]
+    ranks = {"log p": _rank(*heights, ties)}
     spread = original.std(0) + 1e-12
     for number in range(1, PROJECTIONS + 1):
         direction = rng.standard_normal(original.shape) * holes / spread
         projected = [(rows * direction).reshape(len(rows), -1).sum(1) for rows in values]
         own = (original * direction).reshape(len(original), -1).sum(1)
-        ranks[f"projection {number}"] = _rank(np.stack(projected), own)
+        ranks[f"projection {number}"] = _rank(np.stack(projected), own, ties)
     ranks = {name: found[open_rows] for name, found in ranks.items()}
-    ranks["entries"] = _rank(values[:, holes], original[holes])
+    ranks["entries"] = _rank(values[:, holes], original[holes], ties)
     rows = np.broadcast_to(np.arange(len(holes)).reshape(-1, *[1] * (holes.ndim - 1)), holes.shape)[
         holes
     ]
@@ -228,8 +231,14 @@ def _ranked(
     return Calibration(ranks, rows, draws, p_values)
 
 
-def _rank(draws: NDArray[np.floating], truth: NDArray[np.floating]) -> NDArray[np.int64]:
-    return (draws < truth).sum(0)
+def _rank(
+    draws: NDArray[np.floating], truth: NDArray[np.floating], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return how many draws lie below the truth; of those equal to it, a number by lot.
+
+    Where a flow's density is constant, as a uniform base's may be, all draws are tied in "log p".
+    """
+    return (draws < truth).sum(0) + rng.integers((draws == truth).sum(0) + 1)
 
 
 def _log_probs(flow: Flow, values: NDArray[np.floating]) -> NDArray[np.float64]:
