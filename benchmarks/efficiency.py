@@ -31,8 +31,9 @@ from plmcmc.chains import Replayed, Unconditional
 from plmcmc.data import Checkerboard, Incomplete, Independent, observed_moments
 from plmcmc.diagnostics import calibrate
 from plmcmc.flows import NICE, Captured, Dequantise, Flatten, Preprocessed, Whiten, log_prob
-from plmcmc.posterior import METHODS, condition
+from plmcmc.posterior import METHODS
 from plmcmc.posterior.methods import Pullback
+from plmcmc.posterior.problem import problem_of
 from plmcmc.rng import Streams
 from plmcmc.training import fit_flow
 
@@ -122,7 +123,7 @@ class Trace(NamedTuple):
 def measured(flow, digits, observed, name, arguments, afforded) -> tuple[dict[str, Any], Trace]:
     """Run one method to the budget, or for the seconds afforded, and judge its chains."""
     chains, rows = arguments.chains, torch.arange(len(digits), device=arguments.device)
-    batch = condition(flow, digits, observed).batch(rows, chains)
+    batch = problem_of(flow, digits, observed).batch(rows, chains)
     options = {"chains": chains, "device": rows.device}
     streams = {p: Streams.of_rows(arguments.seed, p, len(rows), **options) for p in ("s", "w", "r")}
     method = METHODS[name]

@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from plmcmc import NICE, RealNVP, condition, load, methods
-from plmcmc.chains import Replayed, Whole
+from plmcmc.chains import CompiledSteps, Replayed
 from plmcmc.data import Incomplete
 from plmcmc.flows import Compiled, log_prob, lowered, record, rehearse, sample, while_sampling
 from plmcmc.flows.passes.lowered import PRECISIONS
@@ -146,7 +146,7 @@ def _stepping(
     streams = Streams.of_blocks(
         0, "steps", blocks_of(chains, rows_of_a_block(x.device, 8 * PIXELS)), device=x.device
     )
-    stepper = Whole(kernel) if isinstance(flow, Compiled) else kernel
+    stepper = CompiledSteps(kernel) if isinstance(flow, Compiled) else kernel
     stepper = Replayed(stepper) if replay and x.is_cuda else stepper
 
     def step() -> None:

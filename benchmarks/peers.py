@@ -42,7 +42,8 @@ from plmcmc.chains import Unconditional
 from plmcmc.cli import demo
 from plmcmc.data import Incomplete, observed_moments
 from plmcmc.flows import RealNVP, log_prob
-from plmcmc.posterior import METHODS, condition, methods
+from plmcmc.posterior import METHODS, methods
+from plmcmc.posterior.problem import problem_of
 from plmcmc.rng import Streams
 from plmcmc.training import fit_flow
 
@@ -166,7 +167,7 @@ def run_plmcmc(problem, arguments, *, method, seed=0, times=1) -> Run:
     """Run a method for `--budget` passes per chain, after its own warm-up or half as many."""
     rows, chains = torch.arange(len(problem.values)), problem.chains
     streams = {p: Streams.of_rows(seed, p, len(rows), chains=chains) for p in ("w", "r")}
-    batch = condition(problem.flow, problem.values, problem.observed).batch(rows, chains)
+    batch = problem_of(problem.flow, problem.values, problem.observed).batch(rows, chains)
     with torch.no_grad():
         began = time.perf_counter()
         kernel, state, spent = method.begin(batch, problem.starts, None, streams["w"])

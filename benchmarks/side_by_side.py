@@ -20,18 +20,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from plmcmc.disk import locked
 from plmcmc.experiments import CATALOGUE, SCALES, experiment_of
 from plmcmc.experiments.ledger import LINES, Ledger
-from plmcmc.experiments.reproduce import SHARED
+from plmcmc.experiments.reproduce import SHARED, reproduce
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run all processes to their end or for so long; return how many failed."""
-    arguments = _arguments()
+    arguments = _arguments(argv)
     shared = arguments.output / SHARED
     shared.mkdir(parents=True, exist_ok=True)
     running = {work: _started(work, arguments) for work in arguments.works}
@@ -110,8 +111,8 @@ def _merge(name: str, arguments: argparse.Namespace) -> None:
         for own in sorted((arguments.output / "processes").glob(f"*/{kind}/{LINES}")):
             ledger.take(own.parent)
     if ledger:
-        command = _command(name, "", arguments.output, arguments)
-        subprocess.run([*command, "--report-only"], check=True, stdout=subprocess.DEVNULL)
+        asked = {"output": arguments.output, "data": arguments.data, "device": arguments.device}
+        reproduce(name, arguments.scale, **asked, report_only=True, say=lambda words: None)
     print(f"{kind}: {len(ledger)} parts")
 
 
@@ -130,7 +131,7 @@ def _work(text: str) -> str:
     return text
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     works = "NAME[:ONLY][ + NAME[:ONLY]]..."
     parser.add_argument("works", nargs="+", metavar=works, type=_work)
@@ -139,7 +140,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    return parser.parse_args()
+    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

@@ -235,6 +235,14 @@ FILES = [
         "is part of the text",
     ),
     Case(
+        "a doubled quote that closes nothing",
+        'x,y\n1,"2""\n3,4\n',
+        IMPUTE,
+        2,
+        "data.csv, line 2: expected a closing quote; there is none. Close it, or double it if it "
+        "is part of the text",
+    ),
+    Case(
         "two columns of one name",
         "x,y,x\n1,2,\n",
         IMPUTE,

@@ -1,6 +1,7 @@
 """Every kernel leaves its target invariant, on every family of flows; planted bugs do not."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pytest
 import torch
@@ -13,11 +14,14 @@ from plmcmc.flows import Flow, log_prob
 from plmcmc.kernels import (
     CrankNicolson,
     EllipticalSlice,
+    Frame,
     Hamiltonian,
+    Jump,
     Metropolis,
     Mixture,
     Perturb,
     Resample,
+    Turns,
 )
 from plmcmc.rng import Streams
 from plmcmc.target import Point, ProjectedLatentTarget, Warp
@@ -26,7 +30,7 @@ from plmcmc.target import Point, ProjectedLatentTarget, Warp
 # that stands still is invariant too.
 LEAST_DISPLACEMENT = 0.1
 # Kernels that go far in a step, and pay for it, take fewer.
-FAR = ("elliptical", "hamiltonian", "warped", "cycle", "latent-hmc", "table-hmc")
+FAR = ("elliptical", "hamiltonian", "free-hmc", "warped", "cycle", "latent-hmc", "table-hmc")
 STEPS = dict.fromkeys(FAR, 12)
 
 
@@ -152,6 +156,88 @@ def unweighed_jump(flow, data):
     return replace(right, proposal=replace(right.proposal, narrow=wider))
 
 
+class NineTenths(Hamiltonian):
+    """Trajectories that count nine tenths of the change of kinetic energy."""
+
+    def _trajectory(self, state, u, momentum, angle):
+        end, last, after = super()._trajectory(state, u, momentum, angle)
+        # Their squares are what is counted.
+        squares = 0.9 * after.square() + 0.1 * momentum.square()
+        return end, last, squares.sqrt()
+
+
+class Wider(EllipticalSlice):
+    """An ellipse through a draw of one width, and a likelihood relative to another."""
+
+    def _likelihood(self, point):
+        return point.log_density + 0.45 * point.position.square().sum(1) / self.scale**2
+
+
+class Flatter(CrankNicolson):
+    """A move that takes the variance that it is reversible for to be a deviation."""
+
+    def move(self, like, streams):
+        return super().move(like, streams)._replace(precision=1 / self.scale)
+
+
+class Shorter(Turns):
+    """Turns that lose a little at every step."""
+
+    def move(self, like, streams):
+        move = super().move(like, streams)
+        return move._replace(spread=0.95 * move.spread)
+
+
+class FromTheFirst(Jump):
+    """Jumps near one old draw, corrected as if they were near any."""
+
+    @cached_property
+    def _places(self):
+        others = self.centres + torch.arange(3)[:, None]
+        return self._within(self.narrow, others)
+
+
+class Halved(Frame):
+    """A frame that misjudges its volume."""
+
+    @cached_property
+    def log_volume(self):
+        return 0.5 * super().log_volume
+
+
+def nine_tenths(flow, data):
+    right = EXACT["hamiltonian"](flow, data)
+    return NineTenths(right.target, right.frame, right.step_size, right.turns)
+
+
+def unlike_inverse(flow, data):
+    right = EXACT["hamiltonian"](flow, data)
+    return replace(right, frame=replace(right.frame, inverse=1.05 * right.frame.inverse))
+
+
+def other_jump(flow, data):
+    right = EXACT["jump"](flow, data)
+    jump = right.proposal
+    return replace(right, proposal=FromTheFirst(jump.wide, jump.narrow, jump.centres))
+
+
+def misjudged_jump(flow, data):
+    right = EXACT["jump"](flow, data)
+    frame = right.proposal.narrow
+    halved = Halved(frame.holes, frame.centre, frame.root, frame.inverse)
+    return replace(right, proposal=replace(right.proposal, narrow=halved))
+
+
+# What changes little, and is seen on a flow that is strongly curved, by many rows.
+SMALL = {
+    "nine tenths of the kinetic energy": nine_tenths,
+    "a frame whose inverse is another's": unlike_inverse,
+    "an ellipse of another width": lambda f, d: Wider(right(f, d)),
+    "a deviation taken for a variance": lambda f, d: Metropolis(right(f, d), Flatter(0.4, 1.2)),
+    "turns that shrink": lambda f, d: Metropolis(EXACT["turns"](f, d).target, Shorter()),
+    "jumps corrected by other draws": other_jump,
+    "jumps of another volume": misjudged_jump,
+}
 PLANTED = {
     "no kinetic energy": no_kinetic,
     "a warp without its slope": slopeless,
@@ -182,6 +268,9 @@ PLANTED_IN = {
     "no kinetic energy": "hamiltonian",
     "a warp without its slope": "warped",
     "elliptical slice with the log-det dropped": "elliptical",
+    "nine tenths of the kinetic energy": "hamiltonian",
+    "a frame whose inverse is another's": "hamiltonian",
+    "an ellipse of another width": "elliptical",
 }
 
 
@@ -191,6 +280,15 @@ def test_planted_bugs_are_convicted(bug):
     begun = begin(flow)
     steps = STEPS.get(PLANTED_IN.get(bug, ""), exact.STEPS)
     found = drift(begun, PLANTED[bug](flow, begun.data), steps=steps)
+    assert found.worst > found.limit
+
+
+@pytest.mark.parametrize("bug", SMALL)
+def test_small_bugs_are_convicted_where_the_flow_is_curved(bug):
+    flow = FLOWS["bent"]()
+    begun = begin(flow)
+    steps = STEPS.get(PLANTED_IN.get(bug, ""), exact.STEPS)
+    found = drift(begun, SMALL[bug](flow, begun.data), steps=steps)
     assert found.worst > found.limit
 
 

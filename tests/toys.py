@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from plmcmc.data import Incomplete
 from plmcmc.flows import Flow, Linear
 from plmcmc.posterior import (
     BiasedWarning,
@@ -138,3 +139,34 @@ class Mixture(nn.Module):
 
     def _width(self, first):
         return 1 + (self.ratio - 1) * torch.sigmoid(3 * first)
+
+
+class Bounded(nn.Module):
+    """Two columns of uniform latents, the second near the first: most pairs have no density."""
+
+    width = 0.3
+
+    def __init__(self):
+        super().__init__()
+        # Says that the flow is one of float64.
+        self.register_buffer("kind", torch.zeros(1, dtype=torch.float64))
+
+    @classmethod
+    def seen(cls, second):
+        """Rows of which the second column is seen."""
+        values = torch.stack([torch.zeros_like(second), second], 1)
+        return Incomplete(values, torch.tensor([False, True]).expand(len(second), 2))
+
+    def to_latent(self, x):
+        z = torch.stack([x[:, 0], (x[:, 1] - x[:, 0]) / self.width], 1)
+        return z, -torch.full_like(x[:, 0], self.width).log()
+
+    def to_data(self, z):
+        x = torch.stack([z[:, 0], z[:, 0] + self.width * z[:, 1]], 1)
+        return x, torch.full_like(x[:, 0], self.width).log()
+
+    def latent_log_prob(self, z):
+        return torch.where((z.abs() <= 1).all(1), 0 * z.sum(1), -torch.inf)
+
+    def latent_sample(self, rows, generator):
+        return 2 * torch.rand(rows, 2, generator=generator, dtype=torch.float64) - 1

@@ -165,11 +165,20 @@ class Streams:
 
     def normal(self, like: Tensor) -> Tensor:
         """Return independent standard normals, shape and dtype of `like` (rows first)."""
-        return self._filled(like, Tensor.normal_)
+        return self.numbers("normal", like)
 
     def uniform(self, like: Tensor) -> Tensor:
         """Return independent uniforms on [0, 1), shape and dtype of `like` (rows first)."""
-        return self._filled(like, Tensor.uniform_)
+        return self.numbers("uniform", like)
+
+    def numbers(self, kind: str, like: Tensor) -> Tensor:
+        """Return numbers of one kind, `normal` or `uniform`, shape and dtype of `like`."""
+        # In row order: torch fills other layouts with other numbers.
+        out = torch.empty_like(like, requires_grad=False, memory_format=torch.contiguous_format)
+        fill = getattr(Tensor, f"{kind}_")
+        for part, source in zip(out.split(self.sizes), self.generators, strict=True):
+            fill(part, generator=source)
+        return out
 
     def draw(self, sampler: Callable[[int, Generator], Tensor]) -> Tensor:
         """Concatenate `sampler(rows, generator)` over the blocks."""
@@ -190,10 +199,3 @@ class Streams:
         for source, state in zip(self.generators, tensors["generators"], strict=True):
             # A copy: torch 2.13 crashes on a view that does not start its storage.
             source.set_state(state.clone())
-
-    def _filled(self, like: Tensor, fill: Callable[..., Tensor]) -> Tensor:
-        # In row order: torch fills other layouts with other numbers.
-        out = torch.empty_like(like, requires_grad=False, memory_format=torch.contiguous_format)
-        for part, source in zip(out.split(self.sizes), self.generators, strict=True):
-            fill(part, generator=source)
-        return out

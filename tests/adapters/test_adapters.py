@@ -234,6 +234,21 @@ def test_outside_the_support_of_the_base_the_density_is_zero():
     assert log_prob(flow, torch.tensor([[1.0, 1.0], [1.0, 3.0]])).tolist()[1] == -torch.inf
 
 
+def test_the_base_may_be_a_mixture():
+    """Of which torch draws no empty sample."""
+    dist = torch.distributions
+    parts = dist.MultivariateNormal(torch.tensor([[0.0, 0.0], [3.0, 3.0]]), torch.eye(2))
+    mixture = dist.MixtureSameFamily(dist.Categorical(torch.ones(2)), parts)
+    before = torch.random.get_rng_state()
+    flow = adapt(dist.TransformedDistribution(mixture, []))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    x = torch.tensor([[1.0, 2.0]])
+    torch.testing.assert_close(log_prob(flow, x), mixture.log_prob(x).double())
+    drawn = flow.latent_sample(4000, torch.Generator().manual_seed(0))
+    # Half of the first entries are N(0, 1), half N(3, 1): deviation sqrt(1 + 9 / 4).
+    assert abs(float(drawn[:, 0].mean()) - 1.5) < 4 * (3.25 / 4000) ** 0.5
+
+
 def test_outside_the_values_of_a_transform_the_density_is_zero():
     dist = torch.distributions
     normal = dist.Normal(torch.zeros(2), 3 * torch.ones(2))

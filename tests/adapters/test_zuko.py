@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -186,10 +188,26 @@ def test_what_is_no_flow_is_refused_in_words(thing):
         adapt(thing)
 
 
-@pytest.mark.parametrize("build", [lambda: zuko.mixtures.GMM(3), lambda: zuko.nn.MLP(2, 2)])
+@pytest.mark.parametrize(
+    "build", [lambda: zuko.mixtures.GMM(3), lambda: zuko.nn.MLP(2, 2), lambda: spline()()]
+)
 def test_what_is_zukos_but_no_flow_is_refused_in_words(build):
     with pytest.raises(TypeError, match=r"is not a zuko flow: pass zuko\.flows\.NSF"):
         adapt(build())
+
+
+@pytest.mark.parametrize(
+    ("thing", "hint"),
+    [
+        ("digits-flow", r"read by plmcmc\.load\(path\)"),
+        (Path("digits-flow"), r"read by plmcmc\.load\(path\)"),
+        (SimpleNamespace(flow=spline()), r"the \.flow of this SimpleNamespace\?"),
+        (torch.distributions.Normal(0.0, 1.0), r"TransformedDistribution\(distribution, \[\]\)"),
+    ],
+)
+def test_what_may_have_been_meant_is_said(thing, hint):
+    with pytest.raises(TypeError, match=f"is not a flow that plmcmc knows.*{hint}"):
+        adapt(thing)
 
 
 def test_no_library_is_ever_imported_by_us():

@@ -5,7 +5,7 @@ import torch
 
 import plmcmc
 from exact import FLOWS, begin
-from plmcmc.chains import Whole
+from plmcmc.chains import CompiledSteps
 from plmcmc.flows import Captured, Compiled
 from plmcmc.kernels import CrankNicolson, Info, Metropolis, Mixture, Perturb, Resample, Turns
 from plmcmc.rng import Streams
@@ -50,7 +50,7 @@ def test_the_same_steps_traced_as_one(name):
     own, state = kernel(PROPOSALS[name])
     expected = walked(own, state)
     with tracing() as traces:
-        assert same(walked(Whole(own), state), expected)
+        assert same(walked(CompiledSteps(own), state), expected)
     assert len(traces) == 1
     # They do move, and other numbers would lead elsewhere.
     assert any(bool(accepted.any()) for _, accepted, _ in expected)
@@ -66,7 +66,7 @@ def test_one_trace_for_all_numbers_of_rows(wrap):
         for rows in (20, 33, 70):
             own, state = kernel(PROPOSALS["paper"], rows, wrap)
             plain, begun = kernel(PROPOSALS["paper"], rows)
-            assert same(walked(Whole(own), state, rows), walked(plain, begun, rows))
+            assert same(walked(CompiledSteps(own), state, rows), walked(plain, begun, rows))
     # Passes of the first step are traced apart; steps have two in one.
     most = max(map(layers, traces))
     assert [layers(trace) for trace in traces].count(most) == 1
@@ -90,7 +90,7 @@ def test_others_run_as_they_are(options):
     own, state = kernel(PROPOSALS["paper"])
     expected = walked(Dear(own, **options), state)
     with tracing() as traces:
-        assert same(walked(Whole(Dear(own, **options)), state), expected)
+        assert same(walked(CompiledSteps(Dear(own, **options)), state), expected)
     assert not traces
 
 
@@ -120,7 +120,7 @@ def test_a_kernel_that_asks_for_other_numbers_is_refused():
             draw = streams.normal if self.asked == 1 else streams.uniform
             return state, Info(state[0] > 0, draw(state[0]), 2)
 
-    stepper, streams = Whole(Fickle()), Streams.of_rows(0, "steps", 20)
+    stepper, streams = CompiledSteps(Fickle()), Streams.of_rows(0, "steps", 20)
     state = (torch.zeros(20),)
     with tracing():
         stepper.step(state, streams)

@@ -13,7 +13,7 @@ from plmcmc.flows import Captured, Compiled
 from plmcmc.flows.nice import most_log_prob
 from plmcmc.flows.passes.wrapped import Wrapped
 from plmcmc.kernels import Metropolis, Mixture, Perturb, Resample
-from plmcmc.kernels.early_rejection import SLACK, first_half, most_of
+from plmcmc.kernels.half_steps import SLACK, first_half, most_of
 from plmcmc.rng import Streams
 from plmcmc.target import FlatAuxiliary, NormalAuxiliary, ProjectedLatentTarget
 from toys import quiet

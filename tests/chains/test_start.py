@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from scipy.stats import norm
+from scipy.stats import kstest, norm
 
 import plmcmc
 from flow_cases import shaken
 from plmcmc.chains import FromObserved, Given, Unconditional
 from plmcmc.data import DataError, Incomplete
-from plmcmc.flows import Absolute, Glow, Linear
+from plmcmc.flows import Absolute, Glow, Linear, log_prob
 from plmcmc.rng import Streams
-from toys import DEVIATIONS, Watched, correlated, quiet
+from toys import DEVIATIONS, Bounded, Watched, correlated, quiet
 
 
 def streams(rows, seed=0, chains=1):
@@ -70,15 +70,32 @@ class TestUnconditional:
         y = Unconditional(projected=False)(correlated(), data, streams(70, chains=2))
         assert len(y.unique()) == y.numel()
 
-    def test_one_pass_whatever_the_number_of_blocks(self):
+    def test_one_pass_each_way_whatever_the_number_of_blocks(self):
         flow = Watched(correlated())
         Unconditional()(flow, half_seen(300, 3), streams(300))
-        assert flow.calls == {"to_data": 1}
-        assert flow.rows == [300]
+        assert flow.calls == {"to_data": 1, "to_latent": 1}
+        assert flow.rows == [300, 300]
+
+    def test_places_without_density_are_drawn_again(self):
+        flow, data = Bounded(), Bounded.seen(torch.linspace(-1.2, 1.2, 300).double())
+        y = Unconditional()(flow, data, streams(300))
+        assert torch.equal(y[:, 1], data.values[:, 1])
+        assert bool(torch.isfinite(log_prob(flow, y)).all())
+        # Where the density is constant, what is left of the samples is the conditional.
+        low, high = ((y[:, 1] + side).clamp(-1, 1) for side in (-Bounded.width, Bounded.width))
+        assert kstest(((y[:, 0] - low) / (high - low)).numpy(), "uniform").pvalue > 1e-4
+        # What a block gets does not depend on what others lack.
+        assert torch.equal(Unconditional()(flow, data.select(slice(64)), streams(64)), y[:64])
+
+    def test_where_there_is_no_density_the_start_ends_all_the_same(self):
+        data = Bounded.seen(torch.full((5,), 2.0).double())
+        y = Unconditional()(Bounded(), data, streams(5))
+        assert bool((y[:, 1] == 2).all())
 
     def test_samples_that_overflow_are_drawn_again_closer_in(self):
         flow, data = Overflowing(), Incomplete(torch.zeros(200, 2), torch.zeros(200, 2).bool())
-        y = Unconditional()(flow, data, streams(200))
+        start = Unconditional(projected=False)
+        y = start(flow, data, streams(200))
         plain = flow.to_data(streams(200).draw(flow.latent_sample))[0]
         lost = plain.isnan().any(1)
         # Of two normals, one is beyond 1.5 in a quarter of the rows.
@@ -89,7 +106,7 @@ class TestUnconditional:
         assert float(y[lost].std()) < 0.55
         # What a block gets does not depend on whether others overflow.
         first = Incomplete(data.values[:64], data.observed[:64])
-        assert torch.equal(Unconditional()(flow, first, streams(64)), y[:64])
+        assert torch.equal(start(flow, first, streams(64)), y[:64])
 
     def test_rows_of_later_blocks_meet_their_own_contexts(self):
         """A flow with contexts knows its rows by their place in the batch."""
@@ -104,7 +121,7 @@ class TestUnconditional:
                 return torch.zeros(rows, 1)
 
         data = Incomplete(torch.zeros(300, 1), torch.zeros(300, 1).bool())
-        y = Unconditional()(Shifted(), data, streams(300))
+        y = Unconditional(projected=False)(Shifted(), data, streams(300))
         assert torch.equal(y, Shifted.context)
 
 

@@ -8,7 +8,6 @@ from PIL import Image
 from plmcmc.cli import fit_flow as command
 from plmcmc.cli import main
 from plmcmc.cli.fit_flow import _mirrored
-from plmcmc.cli.sheet import write_sheet
 from plmcmc.flows import NICE, Glow, load, log_prob
 from plmcmc.tables import job
 from plmcmc.training import fit
@@ -136,19 +135,6 @@ def test_an_output_that_is_there_is_kept(data, capsys):
     (data.parent / "flow").mkdir()
     assert run(data, *SMALL) == 2
     assert "pass --overwrite" in capsys.readouterr().err
-
-
-def test_a_sheet_shows_images_in_order_and_clips(tmp_path):
-    images = np.zeros((3, 48, 48, 1))
-    images[1], images[2] = 40.0, np.nan
-    write_sheet(tmp_path / "sheet.png", images, levels=32, across=2)
-    with Image.open(tmp_path / "sheet.png") as picture:
-        sheet = np.asarray(picture)
-    assert sheet.shape == (102, 102)
-    assert sheet[20, 20] == 0
-    assert sheet[20, 80] == 255
-    assert sheet[80, 20] == 0
-    assert sheet[80, 80] == 255
 
 
 def test_mirrored_images_are_whole_images_turned_or_not():

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from plmcmc.data import DataError, load_images, load_labels
+from plmcmc.data.images import channel_axis
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 GREY = np.random.default_rng(0).integers(0, 256, (5, 6, 4), np.uint8)
@@ -131,3 +132,22 @@ def test_a_picture_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypa
     assert place.stat().st_size < 2**12
     with pytest.raises(DataError, match=r"bomb\.zip, a\.png is too large for a picture"):
         load_images(place)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((5, 3, 8, 9), 1),
+        ((5, 1, 8, 9), 1),
+        ((5, 8, 9, 3), 3),
+        ((5, 8, 9, 1), 3),
+        # Either might be: flows have them first.
+        ((5, 3, 8, 3), 1),
+        ((5, 1, 8, 1), 1),
+        ((5, 4, 8, 9), 1),
+        ((5, 8, 9), None),
+        ((5, 3), None),
+    ],
+)
+def test_the_axis_of_the_channels(shape, axis):
+    assert channel_axis(shape) == axis

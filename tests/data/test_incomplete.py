@@ -188,7 +188,7 @@ BAD_TYPES = {
     "None": (([[1.0, None]],), r"must hold numbers.*Python objects.*None into NaN"),
     "frame with text": (
         (pd.DataFrame({"a": [1.0], "b": ["x"]}),),
-        r"must hold numbers.*Python objects: turn text into numbers",
+        r"must hold numbers; column 'b' has dtype .*turn the column into floating numbers",
     ),
     "masked array": (
         (np.ma.masked_array([[1.0, 2.0]], [[True, False]]),),

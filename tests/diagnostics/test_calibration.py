@@ -13,6 +13,7 @@ from plmcmc.diagnostics.calibration import _drawn
 from plmcmc.flows import sample
 from plmcmc.posterior import methods
 from plmcmc.statistics import rank_p_value, shared_rank_p_value
+from toys import Bounded
 
 
 def flow():
@@ -42,6 +43,13 @@ def test_chains_that_still_sit_at_their_start_are_convicted():
     method = methods.Metropolis(perturb=1e-4, resample=None)
     found = calibrate(correlated, Independent(0.5), rows=128, method=method, random_state=0)
     assert not found.passed
+
+
+def test_a_constant_density_ties_all_draws_and_convicts_nobody():
+    found = calibrate(Bounded(), Independent(0.5), rows=128, random_state=0)
+    assert found.passed
+    # Ties are broken by lot, over the whole of the range.
+    assert len(np.unique(found.ranks["log p"])) > 20
 
 
 def test_rank_tests_hold_their_level_and_have_power():
@@ -115,17 +123,27 @@ def test_bad_arguments():
         calibrate(flow(), Independent(0.5), draws=3)
     with pytest.raises(DataError, match="nothing was hidden"):
         calibrate(flow(), Independent(0.0), rows=16)
+    with pytest.raises(DataError, match=r"16 rows with hidden values .* of 20 rows, 6 have any"):
+        calibrate(flow(), lambda x, rng: np.arange(len(x))[:, None] + 0 * x >= 6, rows=20)
     for wrong in (0.5, "mcar", Independent):
         with pytest.raises(TypeError, match="missing must be a mechanism"):
             calibrate(flow(), wrong)
 
 
 def test_what_is_printed_is_the_verdict_and_every_p_value():
-    found = calibrate(flow(), Independent(0.5), rows=16, random_state=0)
+    found = calibrate(flow(), Independent(0.5), rows=32, random_state=0)
     assert repr(found) == str(found)
     first, *rest = str(found).splitlines()
     assert first == found.verdict
     assert len(rest) == len(found.p_values)
+
+
+def test_the_verdict_counts_rows_with_something_hidden():
+    def some(x, rng):
+        return np.arange(len(x))[:, None] + 0 * x >= 20
+
+    found = calibrate(flow(), some, rows=64, draws=7, random_state=0)
+    assert "as far as 20 rows with hidden values can tell" in found.verdict
 
 
 def test_the_command(tmp_path, capsys):
@@ -140,7 +158,7 @@ def test_the_command(tmp_path, capsys):
 
 def test_the_command_looks_at_the_picture_s_place_first(tmp_path, monkeypatch, capsys):
     saved = plmcmc.save(flow(), tmp_path / "flow")
-    argv = ["calibrate", str(saved), "--rows", "16", "--draws", "7", "--picture"]
+    argv = ["calibrate", str(saved), "--rows", "32", "--draws", "7", "--picture"]
     assert main([*argv, str(tmp_path / "new" / "ranks.png")]) in (0, 1)
     assert (tmp_path / "new" / "ranks.png").read_bytes().startswith(b"\x89PNG")
     (tmp_path / "file").write_text("")

@@ -13,7 +13,7 @@ import pytest
 from part_by_part import PART, ROWS, contents, filled, interrupted_after, touched_at_work
 from plmcmc import FlowImputer, rng
 from plmcmc.disk import WriteError
-from plmcmc.distributed import filling, impute, worker
+from plmcmc.distributed import filling, impute, work_plan, worker
 from plmcmc.distributed.filling import streamed
 from plmcmc.distributed.work_plan import Order, Task, check_unchanged, stamp_of
 from plmcmc.rng import part_seed
@@ -62,9 +62,12 @@ def test_files_are_filled_as_whole_ones(data, model, whole, tmp_path):
     assert sorted(os.listdir(tmp_path / "out")) == [path.name for path in data]
 
 
-@pytest.mark.parametrize("rows", [100, 1000])
-def test_what_is_filled_in_does_not_depend_on_the_tasks(rows, data, model, undisturbed, tmp_path):
-    filled(data, model, tmp_path / "out", task_rows=rows)
+@pytest.mark.parametrize("most", [1, 3])
+def test_what_is_filled_in_does_not_depend_on_the_tasks(
+    most, data, model, undisturbed, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(work_plan, "MOST_TASKS", most)
+    filled(data, model, tmp_path / "out")
     assert contents(tmp_path / "out") == undisturbed
 
 
@@ -314,7 +317,6 @@ def test_the_manifest_has_a_line_for_every_part(data, model, tmp_path):
         ({"engine": "ray", "gpus_per_worker": float("nan")}, "0 or more"),
         ({"engine": "ray", "gpus_per_worker": 1.5}, "whole above 1"),
         ({"draws": 2, "statistic": "mean"}, "leave out one of them"),
-        ({"task_rows": -5}, "task_rows: expected a whole number, at least 1"),
         ({"seed": -1}, "seed: expected a whole number, at least 0"),
         ({"na_values": "none"}, r"a list of words, such as \['none'\]"),
         ({"na_values": [-999]}, r"a list of words, such as \['-999'\]"),

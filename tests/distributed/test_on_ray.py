@@ -208,7 +208,7 @@ def test_an_address_where_nobody_answers(scheme):
 
 
 def test_no_more_workers_than_this_machine_has_cores(monkeypatch):
-    monkeypatch.setattr(on_ray, "_cores", lambda: 2)
+    monkeypatch.setattr(on_ray, "cores", lambda: 2)
     monkeypatch.setattr(on_ray, "_imported", lambda: Unasked)
     with pytest.raises(RayError, match="room for 1000 workers; this machine has 2 cores"):
         OnRay(workers=1000).check()

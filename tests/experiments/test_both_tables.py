@@ -11,7 +11,7 @@ from plmcmc.experiments.digits import our_filler
 from plmcmc.experiments.digits.fillers import FILLERS, Mean
 from plmcmc.experiments.digits.judge import Judge
 from plmcmc.experiments.digits.missing import mechanism_of
-from plmcmc.experiments.digits.printed import PAPER
+from plmcmc.experiments.digits.rows import PAPER
 from plmcmc.experiments.digits.table1 import CELLS
 from plmcmc.experiments.markdown import row_label
 from plmcmc.experiments.sources import embedded_digits, embedded_table, enlarged

@@ -73,7 +73,9 @@ class TestSmoke:
         assert again == first
         assert said[0].startswith(f"{name} (smoke): 0 of")
 
-    def test_only_the_mean(self, tmp_path):
+    def test_only_the_mean(self, output, tmp_path):
+        (output / "shared").mkdir(exist_ok=True)
+        (tmp_path / "shared").symlink_to(output / "shared")
         report, _ = run("efficiency-auxiliary", tmp_path, only=CONVERGED)
         assert "R-hat" in report
         assert "Values at the end of the curves" not in report

@@ -36,6 +36,15 @@ def test_images_stand_where_they_belong_pixel_by_pixel(tmp_path):
     assert above < np.nonzero((sheet == (0, 255, 0)).all(2))[0].min()
 
 
+def test_one_channel_is_grey(tmp_path):
+    """As images of `plmcmc fit-flow` have it."""
+    grey = np.arange(0, 250, 50, dtype=np.uint8).reshape(5, 1, 1, 1).repeat(8, 1).repeat(8, 2)
+    one, same = (
+        write_strips(tmp_path / f"{own.ndim}.png", [("", own)]) for own in (grey, grey[..., 0])
+    )
+    assert one.read_bytes() == same.read_bytes()
+
+
 def size_of(path):
     with Image.open(path) as image:
         return image.size
@@ -96,6 +105,6 @@ def test_values_beyond_the_range_are_shown_at_its_end():
 
 def test_many_images_are_cut_into_strips():
     images = np.arange(5, dtype=np.uint8).reshape(5, 1, 1)
-    strips = strips_of(images, 2, "first")
-    assert [name for name, _ in strips] == ["first", "", ""]
+    strips = strips_of(images, 2)
+    assert {name for name, _ in strips} == {""}
     assert [own.ravel().tolist() for _, own in strips] == [[0, 1], [2, 3], [4]]

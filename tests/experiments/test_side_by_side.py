@@ -1,7 +1,6 @@
 """Parts of experiments side by side: what cannot be run is refused before anything starts."""
 
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "side_by_side.py"
 
 
 def run(output, *works, scale="smoke"):
-    asked = [sys.executable, str(SCRIPT), "-o", str(output), "--scale", scale, "--device", "cpu"]
-    return subprocess.run([*asked, *works], capture_output=True, text=True, check=False)
+    main = runpy.run_path(str(SCRIPT))["main"]
+    return main(["-o", str(output), "--scale", scale, "--device", "cpu", *works])
 
 
 @pytest.mark.parametrize(
@@ -21,17 +20,19 @@ def run(output, *works, scale="smoke"):
         (["table2:mean"], "huge", "invalid choice: 'huge'"),
     ],
 )
-def test_what_does_not_exist_is_refused_before_anything_starts(works, scale, words, tmp_path):
-    done = run(tmp_path / "out", *works, scale=scale)
-    assert done.returncode == 2
-    assert words in done.stderr
+def test_what_does_not_exist_is_refused_before_anything_starts(
+    works, scale, words, tmp_path, capsys
+):
+    with pytest.raises(SystemExit) as ended:
+        run(tmp_path / "out", *works, scale=scale)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_parts_are_run_and_their_numbers_merged(tmp_path):
-    done = run(tmp_path, "table2:mask 0, mean", "table2:nothing of that name")
-    assert done.returncode == 1
-    first, second, merged = done.stdout.splitlines()
+def test_parts_are_run_and_their_numbers_merged(tmp_path, capsys):
+    assert run(tmp_path, "table2:mask 0, mean", "table2:nothing of that name") == 1
+    first, second, merged = capsys.readouterr().out.splitlines()
     assert first == "table2:mask 0, mean: done"
     assert second.startswith("table2:nothing of that name: failed (2); plmcmc: no part of table2")
     assert merged == "table2-smoke: 1 parts"

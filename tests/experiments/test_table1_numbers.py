@@ -13,10 +13,9 @@ from plmcmc.experiments.digits import fillers, our_filler, table1
 from plmcmc.experiments.digits.filler import Budget, Completed, Filler
 from plmcmc.experiments.digits.fillers import FILLERS, Misgan, Paper
 from plmcmc.experiments.digits.incomplete_flow import FlowOfHoledDigits
-from plmcmc.experiments.digits.judge import Judge
+from plmcmc.experiments.digits.judge import Judge, kept_scores
 from plmcmc.experiments.digits.missing import mechanism_of
 from plmcmc.experiments.digits.our_filler import Ours
-from plmcmc.experiments.digits.resumable_tests import kept_scores
 from plmcmc.experiments.digits.table1 import CELLS, Table1
 from plmcmc.experiments.sources import embedded_digits
 from plmcmc.experiments.study import Found, Place

@@ -26,21 +26,23 @@ class Outer:
 
 def run(path):
     return reproduce.reproduce(
-        "proposal", "smoke", output=path, progress=False, say=lambda words: None
+        "decisions", "smoke", output=path, progress=False, say=lambda words: None
     )
 
 
 def test_a_report_says_what_was_run_and_by_what(tmp_path):
     report = run(tmp_path)
     assert "## What was run\n\n**This only shows that the code runs" in report
-    assert "| couplings | 6 | 8 |" in report
-    assert "| height |" not in report
+    assert "| proposals | 30 | 2000 |" in report
+    assert "| task.flow.width | 16 | 1000 |" in report
+    assert "| perturb |" not in report
     assert report.index("What was run") < report.index("## Results") < report.index("How we")
     assert "## How we read the paper (at full scale)" in report
-    line = json.loads((tmp_path / "proposal-smoke" / LINES).read_text().splitlines()[-1])
+    line = json.loads((tmp_path / "decisions-smoke" / LINES).read_text().splitlines()[-1])
     assert line["made"].keys() == made_on("cpu").keys() == {"plmcmc", "torch", "device", "date"}
     assert line["made"]["device"] == "cpu"
-    assert report.endswith(f"| 1: proposal | {' | '.join(line['made'].values())} |\n")
+    parts = "replication 0; replication 1"
+    assert report.endswith(f"| 2: {parts} | {' | '.join(line['made'].values())} |\n")
     assert "NaN" not in json.dumps(line)
 
 

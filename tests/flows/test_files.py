@@ -4,6 +4,7 @@ import json
 import os
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -42,6 +43,12 @@ def saved(path) -> Path:
 def content(path: Path) -> dict[str, bytes]:
     """Return every file below a directory."""
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*.*")}
+
+
+class Fitted(NamedTuple):
+    """What training returns, or like it."""
+
+    flow: object
 
 
 class Foreign(nn.Module):
@@ -176,6 +183,7 @@ def test_what_is_not_a_flow_is_never_overwritten(name, tmp_path):
         (lambda: Preprocessed([Doubled()], nice(4)), "plmcmc's own steps .*got Doubled"),
         (lambda: Preprocessed([], Foreign()), "plmcmc's own flows .*got Foreign"),
         (object, "only plmcmc's own flows can be saved; got object"),
+        (lambda: Fitted(nice(4)), r"got Fitted \(save its \.flow\)"),
     ],
 )
 def test_a_foreign_flow_is_refused_and_nothing_written(build, message, path):

@@ -5,6 +5,7 @@ import os
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -432,6 +433,33 @@ class TestContext:
         with pytest.raises(DataError, match="NaN or infinite at row 6"):
             plmcmc.condition(contextual(), self.X, context=wrong)
 
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            lambda c: torch.tensor(c, requires_grad=True),
+            lambda c: torch.tensor(c, dtype=torch.bfloat16),
+            lambda c: pd.DataFrame(c).astype("Float64"),
+            np.ndarray.tolist,
+        ],
+    )
+    def test_any_kind_of_array(self, kind):
+        context = np.round(8 * self.CONTEXT) / 8
+        found = plmcmc.condition(contextual(), self.X, context=kind(context)).context
+        assert np.array_equal(found.numpy(), context)
+
+    def test_what_is_no_number(self):
+        with pytest.raises(DataError, match="context must hold numbers, one row per row of x"):
+            plmcmc.condition(contextual(), self.X, context=[["a", "b"]] * 8)
+        frame = pd.DataFrame({"a": 1.0, "site": ["x"] * 8})
+        with pytest.raises(DataError, match="context must hold numbers; column 'site'"):
+            plmcmc.condition(contextual(), self.X, context=frame)
+
+    @pytest.mark.parametrize("rows", [2, 3])
+    def test_numbers_where_the_flow_wants_rows(self, rows):
+        """zuko takes two numbers for one context of all rows."""
+        with pytest.raises(DataError, match=rf"cannot take contexts of shape \({rows},\)"):
+            plmcmc.condition(contextual(), self.X[:rows], context=self.CONTEXT[:rows, 0])
+
     @pytest.mark.parametrize("flow", [NICE(4, random_state=0), RealNVP(4, random_state=0)])
     def test_plain_flows_need_none(self, flow):
         assert plmcmc.condition(flow, with_holes(2, 4)).context is None
@@ -698,6 +726,15 @@ def test_nothing_is_rounded_while_a_flow_is_checked_sampled_and_judged():
 def test_what_is_printed_fits_a_line():
     posterior = plmcmc.condition(correlated(), [[1.0, float("nan"), 0.0]] * 3)
     assert repr(posterior) == "Conditional(Linear, 3 rows of shape (3,), 3 missing entries)"
+
+
+def test_the_tab_key_shows_what_is_for_users():
+    posterior = plmcmc.condition(correlated(), [[1.0, float("nan"), 0.0]])
+    shown = {name for name in dir(posterior) if not name.startswith("_")}
+    assert shown == {
+        *("sample", "log_evidence", "log_prob"),
+        *("flow", "values", "data", "context"),
+    }
 
 
 def test_a_bar_says_that_chains_are_being_tuned(monkeypatch, capsys):

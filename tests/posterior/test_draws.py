@@ -1,7 +1,9 @@
 """Draws made up by hand, and what they say of themselves."""
 
+import json
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,8 @@ from safetensors.numpy import save_file
 
 import plmcmc
 from plmcmc import statistics
+from plmcmc.data import DataError
+from plmcmc.data.frames import Labels
 from plmcmc.posterior import Draws
 from toys import correlated, quiet, same_bits
 
@@ -23,6 +27,10 @@ def made_up(chains=2, draws=50, *, observed=OBSERVED, dtype=np.float64, seed=0):
     values[:, :, observed] = 1 / 3
     acceptance = np.full((chains, len(observed)), 0.25)
     return Draws(values, observed, acceptance, 120, 20, True, "Elliptical()", 7)
+
+
+def labelled():
+    return replace(made_up(), labels=LABELS)
 
 
 class TestStatistics:
@@ -111,6 +119,88 @@ class TestSummary:
         assert "rhat" in table.columns
 
 
+LABELS = Labels(("age", "bmi"), pd.Index(["u", "v"], name="patient"))
+
+
+class TestLabels:
+    """Draws of a table speak of its columns, and carry its index."""
+
+    X = pd.DataFrame({"age": [1.0, np.nan], "bmi": [np.nan, np.nan], "sex": [0.0, 2.0]}, [7, 5])
+
+    def test_a_summary_names_columns_and_keeps_the_index(self):
+        table = labelled().summary()
+        assert table["column"].to_list() == ["bmi", "age", "bmi"]
+        assert table["row"].to_list() == [0, 1, 1]
+        assert table.index.to_list() == ["u", "v", "v"]
+        assert table.index.name == "patient"
+        assert np.array_equal(table["mean"], made_up().summary()["mean"])
+
+    def test_an_index_of_several_levels(self):
+        levels = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])
+        draws = replace(made_up(), labels=Labels(None, levels))
+        assert draws.summary().index.to_list() == [("a", 1), ("b", 2), ("b", 2)]
+        assert draws.to_arviz()["posterior"]["x"].coords["row"].to_numpy().tolist() == [0, 1]
+
+    def test_arviz_has_them_as_coordinates(self):
+        pytest.importorskip("arviz")
+        variable = labelled().to_arviz()["posterior"]["x"]
+        assert variable.dims == ("chain", "draw", "row", "column")
+        assert variable.coords["column"].to_numpy().tolist() == ["age", "bmi"]
+        assert variable.coords["row"].to_numpy().tolist() == ["u", "v"]
+
+    def test_a_file_keeps_them(self, tmp_path):
+        back = Draws.load(labelled().save(tmp_path / "draws"))
+        assert back.labels.columns == ("age", "bmi")
+        assert back.labels.index.to_list() == ["u", "v"]
+        assert Draws.load(made_up().save(tmp_path / "draws")).labels.columns is None
+
+    def test_a_file_leaves_out_an_index_of_other_things(self, tmp_path):
+        days = Labels(("age", "bmi"), pd.date_range("2020-01-01", periods=2))
+        back = Draws.load(replace(made_up(), labels=days).save(tmp_path / "draws"))
+        assert back.labels.columns == ("age", "bmi")
+        assert back.labels.index is None
+
+    @pytest.mark.parametrize("spoilt", ['["age"]', '["age",{}]', '"age"', "3", "null"])
+    def test_damaged_labels_are_refused(self, tmp_path, spoilt):
+        path = labelled().save(tmp_path / "draws")
+        content = path.read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        head = json.loads(content[8 : 8 + length])
+        facts = head["__metadata__"]["draws"].replace('["age", "bmi"]', spoilt)
+        assert facts != head["__metadata__"]["draws"]
+        head["__metadata__"]["draws"] = facts
+        new = json.dumps(head).encode()
+        path.write_bytes(len(new).to_bytes(8, "little") + new + content[8 + length :])
+        with pytest.raises(ValueError, match="columns is no list of 2 labels"):
+            Draws.load(path)
+
+    def test_they_come_from_the_table_that_was_given(self):
+        with quiet():
+            draws = plmcmc.condition(correlated(), self.X).sample(20, method="pcn", random_state=0)
+        assert draws.summary()["column"].to_list() == ["bmi", "age", "bmi"]
+        assert draws.summary().index.to_list() == [7, 5, 5]
+
+    def test_warnings_name_the_column(self):
+        with pytest.warns(plmcmc.ConvergenceWarning, match="row [01], column '(age|bmi)'"):
+            plmcmc.condition(correlated(), self.X).sample(4, chains=2, warmup=0, random_state=0)
+
+    def test_what_comes_with_a_table_must_be_in_its_order(self):
+        turned = self.X[["bmi", "age", "sex"]]
+        for other in ({"observed": turned.notna()}, {"noise": pd.Series(0.1, turned.columns)}):
+            with pytest.raises(DataError, match="columns of x in another order"):
+                plmcmc.condition(correlated(), self.X, **other)
+        with pytest.raises(DataError, match="log_prob has the columns of x in another order"):
+            plmcmc.condition(correlated(), self.X).log_prob(turned.fillna(0.0))
+
+
+def test_numpy_takes_draws_for_their_values():
+    draws = made_up()
+    assert np.asarray(draws) is draws.values
+    assert np.array(draws) is not draws.values
+    assert np.asarray(draws, dtype=np.float32).dtype == np.float32
+    assert np.quantile(draws, 0.5) == np.quantile(draws.values, 0.5)
+
+
 class TestFile:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_round_trip(self, tmp_path, dtype):
@@ -196,7 +286,7 @@ class TestArviz:
         """There, `from_dict` takes `{group: {name: array}}`."""
         stub = types.ModuleType("arviz")
         stub.__version__ = version
-        stub.from_dict = lambda data, /: data
+        stub.from_dict = lambda data, /, coords, dims: data
         monkeypatch.setitem(sys.modules, "arviz", stub)
         draws = made_up()
         tree = draws.to_arviz()
@@ -206,7 +296,7 @@ class TestArviz:
     def test_before_1(self, monkeypatch):
         stub = types.ModuleType("arviz")
         stub.__version__ = "0.20.0"
-        stub.from_dict = lambda *, posterior: posterior
+        stub.from_dict = lambda *, posterior, coords, dims: posterior
         monkeypatch.setitem(sys.modules, "arviz", stub)
         assert list(made_up().to_arviz()) == ["x"]
 

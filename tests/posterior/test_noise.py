@@ -1,6 +1,7 @@
 """Values read with an error: sampled too, exactly, and the limit of no error is the exact case."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -139,11 +140,21 @@ def test_noise_that_differs_by_row_is_its_own_row_s_in_every_chunk(method):
 
 
 def test_noise_finer_than_rounding_is_none_and_it_says_so():
-    with pytest.warns(UserWarning, match="below the resolution of float32"):
+    with pytest.warns(UserWarning, match="below the resolution of float32") as found:
         posterior = plmcmc.condition(linear().float(), X, noise=1e-8)
+    # The caller's line, not one inside plmcmc.
+    assert found[0].filename == __file__
     assert posterior.data.noise is None or float(posterior.data.noise.max()) == 0
     with pytest.warns(UserWarning, match="treated as exact"):
         assert plmcmc.condition(linear(), X, noise=1e-50).data.noise is None
+
+
+@pytest.mark.parametrize(
+    "kind", [lambda n: torch.tensor(n, requires_grad=True), lambda n: pd.Series(n, dtype="Float64")]
+)
+def test_noise_in_any_kind_of_array(kind):
+    expected = plmcmc.condition(linear(), X, noise=NOISE).data.noise
+    assert torch.equal(plmcmc.condition(linear(), X, noise=kind(NOISE)).data.noise, expected)
 
 
 def test_another_noise_is_another_run(tmp_path):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import kstest
 from torch.distributions import AffineTransform
 
 import plmcmc
@@ -12,9 +13,10 @@ from plmcmc.flows import BrokenFlow
 from plmcmc.kernels import jump
 from plmcmc.posterior import METHODS, ConvergenceWarning
 from plmcmc.posterior.methods import Pullback
+from plmcmc.posterior.problem import problem_of
 from plmcmc.posterior.quality_warnings import RHAT_LIMIT
 from plmcmc.rng import Streams, blocks_of
-from toys import Mixture, quiet
+from toys import Bounded, Mixture, quiet
 
 
 def test_two_modes_get_their_weights():
@@ -99,9 +101,9 @@ def test_jumps_hit_modes_that_fill_little_of_the_space_between(monkeypatch):
 
 def test_chains_look_at_no_more_old_draws_however_many_they_are():
     x = np.array([[np.nan, 1.0]], dtype=np.float32)
-    posterior = plmcmc.condition(Parabola(), x)
+    problem = problem_of(Parabola(), x)
     streams = Streams.of_rows(0, "warmup", 1, chains=MOST + 50)
-    batch = posterior.batch(torch.arange(1), MOST + 50)
+    batch = problem.batch(torch.arange(1), MOST + 50)
     y = torch.randn(MOST + 50, 2, generator=torch.Generator().manual_seed(0))
     kernel = Pullback().begin(batch, y, 4, streams)[0]
     assert kernel.kernels[1].proposal.centres.shape[1] == MOST
@@ -163,6 +165,18 @@ def test_rows_outside_a_uniform_base_are_named(low):
     assert draws.method == "auto"
     with pytest.raises(BrokenFlow, match="NaN or zero where chains of row 1 start"):
         plmcmc.condition(flow, [*inside, [low - 0.5, np.nan]]).sample(4, random_state=0)
+
+
+def test_rows_whose_samples_mostly_lie_outside_a_bounded_base_are_served():
+    x, chains = np.array([[np.nan, -0.9], [np.nan, 0.4]]), 600
+    with quiet():
+        draws = plmcmc.condition(Bounded(), x).sample(
+            1, chains=chains, warmup=24, thin=10, random_state=0
+        )
+    for row, second in enumerate(x[:, 1]):
+        low, high = (np.clip(second + side, -1, 1) for side in (-Bounded.width, Bounded.width))
+        found = draws.values[:, 0, row, 0]
+        assert kstest(found, "uniform", (low, high - low)).pvalue > 1e-4
 
 
 @pytest.mark.gpu

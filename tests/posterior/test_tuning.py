@@ -12,6 +12,7 @@ from plmcmc.flows import NICE, BrokenFlow, Linear, differentiable
 from plmcmc.kernels import Metropolis, Perturb
 from plmcmc.posterior import methods
 from plmcmc.posterior.methods.pullback import DerivativeWarning
+from plmcmc.posterior.problem import problem_of
 from plmcmc.rng import Streams
 from plmcmc.target import FlatAuxiliary, NormalAuxiliary, ProjectedLatentTarget
 from toys import Handing, quiet
@@ -176,8 +177,8 @@ def test_latent_trajectories_are_in_units_of_the_latents(latent):
 def test_units_do_not_matter_to_the_auxiliary():
     scales = []
     for units in (np.ones(3), UNITS):
-        posterior = plmcmc.condition(linear(units), X * units)
-        batch = posterior.batch(torch.arange(3), 8)
+        problem = problem_of(linear(units), X * units)
+        batch = problem.batch(torch.arange(3), 8)
         streams = Streams.of_rows(0, "warmup", 3, chains=8)
         y = torch.as_tensor(np.nan_to_num(X) * units).repeat_interleave(8, 0)
         with torch.no_grad():

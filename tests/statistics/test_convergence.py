@@ -140,6 +140,32 @@ def test_ess_is_arviz_s(values, method):
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("draws", [4, 5, 6, 7, 8, 9, 10, 33])
+@pytest.mark.parametrize("memory", [-0.9, 0.0, 1.0])
+def test_wherever_the_sequence_of_correlations_ends(draws, memory):
+    values = normals(2, draws, 60)
+    for draw in range(1, draws):
+        values[:, draw] += memory * values[:, draw - 1]
+    np.testing.assert_allclose(ess(values), array_stats.ess(values, 0, 1), rtol=1e-10)
+
+
+def test_what_moves_only_in_the_middle_has_the_ess_of_its_size():
+    """The middle draw of an odd number is left out, and the others are all the same."""
+    values = np.zeros((4, 5, 2))
+    values[:, 2] = normals(4, 2)
+    assert (ess(values) == array_stats.ess(values, 0, 1)).all()
+    assert (ess(values) == 16).all()
+
+
+def test_entries_are_taken_some_at_a_time(monkeypatch):
+    values = normals(2, 20, 7)
+    whole = rhat(values), ess(values)
+    monkeypatch.setitem(convergence.AT_ONCE, "cpu", 2 * 2 * 20)
+    monkeypatch.setitem(convergence.AT_ONCE, "cuda", 2 * 2 * 20)
+    for own, expected in zip((rhat(values), ess(values)), whole, strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-12)
+
+
 def test_memory_lowers_the_ess():
     # The sum of correlations of this walk is (1 + 0.9) / (1 - 0.9) = 19.
     draws = 4 * 2000

@@ -315,6 +315,13 @@ class TestRefusals:
     def test_numbers_below_one(self, name):
         with pytest.raises(TrainingError, match=f"{name} must be at least 1; got 0"):
             fit_flow(Linear(2), normals(), **{name: 0})
+        with pytest.raises(TrainingError, match=f"{name} must be a whole number; got 1.5"):
+            fit_flow(Linear(2), normals(), **{name: 1.5})
+
+    @pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf, "fast"])
+    def test_no_learning_rate(self, rate):
+        with pytest.raises(TrainingError, match="learning_rate must be a positive number"):
+            fit_flow(Linear(2), normals(), learning_rate=rate)
 
     def test_a_loss_of_nan_says_what_to_try(self):
         with (

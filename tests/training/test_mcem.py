@@ -461,6 +461,16 @@ def test_what_cannot_be_trained_is_refused():
         EMSchedule(falling=-0.1)
     with pytest.raises(TrainingError, match="momentum is only for RMSprop"):
         EMSchedule(momentum=0.9)
+    for wrong in (
+        {"learning_rate": -1.0},
+        {"clip": 0.0},
+        {"epochs": 2.5},
+        {"start": Unconditional},
+    ):
+        with pytest.raises(TrainingError, match=f"{next(iter(wrong))} must be"):
+            EMSchedule(**wrong)
+    with pytest.raises(TypeError, match="schedule must be an EMSchedule"):
+        MonteCarloEM({"epochs": 2})
     with pytest.raises(TrainingError, match="increasing order"):
         EMSchedule(later=((9, FAST), (5, FAST)))
     with pytest.raises(DataError, match="shape"):

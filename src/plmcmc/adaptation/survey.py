@@ -99,11 +99,8 @@ def marginal_warp(samples: Tensor) -> Warp:
     fitted = _fitted(whitened)
     plain = Warp(*(torch.tensor(n).double().expand_as(mean).to(mean) for n in (0, 1, 0, 1)))
     gain = _likelihood(whitened, fitted) - _likelihood(whitened, plain)
-    chosen = (
-        torch.where(gain > LEAST_GAIN, one, other)
-        for one, other in zip(_parts(fitted), _parts(plain), strict=True)
-    )
-    inner = Warp(*chosen)
+    pairs = zip(fitted.parts, plain.parts, strict=True)
+    inner = Warp(*(torch.where(gain > LEAST_GAIN, one, other) for one, other in pairs))
     return Warp(mean + scale * inner.shift, scale * inner.scale, inner.skew, inner.tail)
 
 
@@ -132,7 +129,3 @@ def _likelihood(y: Tensor, warp: Warp) -> Tensor:
     """Return the mean log-density of each entry, up to a constant."""
     v = warp.inward(y)
     return (-0.5 * v.square() - warp.outward(v)[1]).mean(0)
-
-
-def _parts(warp: Warp) -> tuple[Tensor, ...]:
-    return warp.shift, warp.scale, warp.skew, warp.tail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from os import PathLike
 from typing import Any
 
 from plmcmc.flows import ContextualFlow, Flow
@@ -61,8 +62,19 @@ def adapt(obj: Any, *, base: Any = None) -> Flow | ContextualFlow:
         f"{type(obj).__module__}.{type(obj).__name__} is not a flow that plmcmc knows: pass one of "
         f"plmcmc, zuko, nflows, normflows, FrEIA, flowjax, torch.distributions or Pyro, or an "
         f"object with the methods to_latent, to_data, latent_log_prob and latent_sample (see "
-        f"plmcmc.flows.Flow)"
+        f"plmcmc.flows.Flow){_hint(obj)}"
     )
+
+
+def _hint(obj: Any) -> str:
+    """Say what may have been meant."""
+    if isinstance(obj, str | PathLike):
+        return ". A saved flow is read by plmcmc.load(path)"
+    if hasattr(obj, "flow"):
+        return f". Did you mean the .flow of this {type(obj).__name__}?"
+    if any(kind.__name__ == "Distribution" for kind in type(obj).__mro__):
+        return ". A distribution alone is TransformedDistribution(distribution, [])"
+    return ""
 
 
 def _bridge_of(obj: Any) -> str | None:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
+from plmcmc.adapters.bridge import per_row
 from plmcmc.adapters.randomness import seeded_by
-from plmcmc.adapters.terms import per_row
 from plmcmc.flows.latents import LATENTS
 from plmcmc.flows.protocol import Home
-
-
-class Base(Protocol):
-    """A density of latents."""
-
-    def log_prob(self, z: Tensor) -> Tensor:
-        """Return the log-density `(rows,)`."""
-        ...
-
-    def sample(self, rows: int, generator: Generator) -> Tensor:
-        """Return latents."""
-        ...
 
 
 class NamedBase:
@@ -33,7 +21,7 @@ class NamedBase:
         self.latent, self.size, self.where = LATENTS[name], size, where
 
     def log_prob(self, z: Tensor) -> Tensor:
-        """Return the log-density."""
+        """Return the log-density `(rows,)`."""
         return self.latent.log_prob(z)
 
     def sample(self, rows: int, generator: Generator) -> Tensor:
@@ -56,6 +44,9 @@ class DistributionBase:
         with seeded_by(generator):
             drawn = self.distribution.sample((rows,))
         return drawn if self.where is None else self.where.bring(drawn)
+
+
+Base = NamedBase | DistributionBase
 
 
 def base_of(base: Any, size: int, where: Home) -> Base:

@@ -9,22 +9,20 @@ import torch
 from torch import Generator, Tensor, nn
 
 from plmcmc.adapters.bases import DistributionBase
-from plmcmc.adapters.family import Family
-from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.adapters.terms import per_row
-from plmcmc.flows import BrokenFlow
+from plmcmc.adapters.bridge import Bridge, Family, as_flow, per_row
+from plmcmc.adapters.refusal import refuse_moving_layers
+from plmcmc.flows import BrokenFlow, Flow
 
 
-class TransformedFlow(nn.Module):
+class TransformedFlow(Bridge):
     """A `TransformedDistribution`, or Pyro's conditional one with contexts, as a `Flow`.
 
     A row is a sample: what torch calls the batch belongs to it.
     """
 
-    def __init__(self, distribution: Any, context: Tensor | None = None) -> None:
+    def __init__(self, distribution: Any) -> None:
         super().__init__()
         self.distribution = distribution
-        self.context = context
         self.layers = nn.ModuleList(
             layer for transform in distribution.transforms for layer in _modules(transform)
         )
@@ -32,12 +30,7 @@ class TransformedFlow(nn.Module):
         if not hasattr(distribution, "condition"):
             self.base = DistributionBase(distribution.base_dist)
             # Transforms without weights say nothing of precision and device: the base does.
-            where = distribution.base_dist.sample((0,))
-            self.register_buffer("where", where, persistent=False)
-
-    def with_context(self, context: Tensor) -> TransformedFlow:
-        """Return the flow given contexts."""
-        return TransformedFlow(self.distribution, context)
+            self.register_buffer("where", _none_of(distribution.base_dist), persistent=False)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
@@ -75,12 +68,11 @@ class TransformedFlow(nn.Module):
         return self.base or DistributionBase(self._distribution(rows).base_dist)
 
     def _distribution(self, rows: int) -> Any:
-        if self.context is None:
-            return self.distribution
-        return self.distribution.condition(self.context[:rows])
+        context = self.context_of(rows)
+        return self.distribution if context is None else self.distribution.condition(context)
 
 
-def bridge(distribution: Any) -> TransformedFlow | Family:
+def bridge(distribution: Any) -> Flow | Family:
     """Return a distribution as a `Flow`, or as a `ContextualFlow` if it has to be conditioned."""
     for transform in distribution.transforms:
         if not getattr(transform, "bijective", True):
@@ -89,10 +81,18 @@ def bridge(distribution: Any) -> TransformedFlow | Family:
             )
     adapted = TransformedFlow(distribution)
     refuse_moving_layers(adapted)
-    if hasattr(distribution, "condition"):
-        return Family(adapted)
-    refuse_one_way(adapted, type(distribution).__name__)
-    return adapted
+    conditional = hasattr(distribution, "condition")
+    return as_flow(adapted, type(distribution).__name__, contextual=conditional)
+
+
+def _none_of(base: Any) -> Tensor:
+    """Return no draws, in the precision and on the device of a base."""
+    try:
+        return base.sample((0,))
+    # Of a mixture torch draws at least one.
+    except RuntimeError:
+        with torch.random.fork_rng():
+            return base.sample((1,))[:0]
 
 
 def _log_det(transform: Any, z: Tensor, x: Tensor, rows: Tensor) -> Tensor:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
-from plmcmc.adapters.family import Family
+from plmcmc.adapters.bridge import Bridge, Family, as_flow
 from plmcmc.adapters.randomness import seed_from
-from plmcmc.adapters.refusal import refuse_one_way
+from plmcmc.flows import Flow
 
 
 class Compiled(NamedTuple):
@@ -25,22 +25,14 @@ class Compiled(NamedTuple):
     draw: Callable[..., Any]
 
 
-class FlowjaxFlow(nn.Module):
+class FlowjaxFlow(Bridge):
     """A flowjax distribution, computed by JAX on the CPU, as a `Flow` without derivatives."""
 
-    def __init__(
-        self, compiled: Compiled, dtype: torch.dtype, context: Tensor | None = None
-    ) -> None:
+    def __init__(self, compiled: Compiled, dtype: torch.dtype) -> None:
         super().__init__()
         self.compiled = compiled
-        self.dtype = dtype
-        self.context = context
         # There are no parameters to tell in which precision this computes.
         self.register_buffer("where", torch.empty(0, dtype=dtype), persistent=False)
-
-    def with_context(self, context: Tensor) -> FlowjaxFlow:
-        """Return the flow given contexts."""
-        return FlowjaxFlow(self.compiled, self.dtype, context)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
@@ -64,10 +56,11 @@ class FlowjaxFlow(nn.Module):
         return _tensor(self.compiled.draw(random.split(key, rows), *self._conditions(rows)))
 
     def _conditions(self, rows: int) -> tuple[NDArray[Any], ...]:
-        return () if self.context is None else (_array(self.context[:rows]),)
+        context = self.context_of(rows)
+        return () if context is None else (_array(context),)
 
 
-def bridge(distribution: Any) -> FlowjaxFlow | Family:
+def bridge(distribution: Any) -> Flow | Family:
     """Return a flowjax distribution as a `Flow`, or as a `ContextualFlow` if it is conditional."""
     if not hasattr(distribution, "bijection"):
         raise TypeError(
@@ -77,10 +70,7 @@ def bridge(distribution: Any) -> FlowjaxFlow | Family:
     dtype = torch.float64 if _jax().config.jax_enable_x64 else torch.float32
     conditional = distribution.cond_shape is not None
     adapted = FlowjaxFlow(_compiled(distribution, conditional), dtype)
-    if conditional:
-        return Family(adapted)
-    refuse_one_way(adapted, type(distribution).__name__)
-    return adapted
+    return as_flow(adapted, type(distribution).__name__, contextual=conditional)
 
 
 def _compiled(distribution: Any, conditional: bool) -> Compiled:

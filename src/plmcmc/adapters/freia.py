@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from plmcmc.adapters.bases import Base, base_of
-from plmcmc.adapters.family import Family
+from plmcmc.adapters.bridge import Bridge, Family, as_flow, per_row
 from plmcmc.adapters.packing import Packing
-from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.adapters.terms import per_row
-from plmcmc.flows import BrokenFlow, home
+from plmcmc.adapters.refusal import refuse_moving_layers
+from plmcmc.flows import BrokenFlow, Flow, home
 
 
-class FreiaFlow(nn.Module):
+class FreiaFlow(Bridge):
     """A `SequenceINN` or a `GraphINN`, its outputs packed into flat latents, as a `Flow`."""
 
-    def __init__(
-        self, network: Any, packing: Packing, base: Base, context: Tensor | None = None
-    ) -> None:
+    def __init__(self, network: Any, packing: Packing, base: Base) -> None:
         super().__init__()
         self.network = network
         self.packing = packing
         self.base = base
-        self.context = context
-
-    def with_context(self, context: Tensor) -> FreiaFlow:
-        """Return the network given its condition."""
-        return FreiaFlow(self.network, self.packing, self.base, context)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
@@ -52,10 +44,11 @@ class FreiaFlow(nn.Module):
         return self.base.sample(rows, generator)
 
     def _conditions(self, rows: int) -> list[Tensor] | None:
-        return None if self.context is None else [self.context[:rows]]
+        context = self.context_of(rows)
+        return None if context is None else [context]
 
 
-def bridge(network: Any, base: Any) -> FreiaFlow | Family:
+def bridge(network: Any, base: Any) -> Flow | Family:
     """Return a network as a `Flow`, or as a `ContextualFlow` if it has a condition."""
     shapes = _outputs(network)
     if base is None:
@@ -73,10 +66,7 @@ def bridge(network: Any, base: Any) -> FreiaFlow | Family:
                 "be exact: build the network from other layers"
             )
     adapted = FreiaFlow(network, packing, base_of(base, packing.size, home(network)))
-    if _conditions(network):
-        return Family(adapted)
-    refuse_one_way(adapted, type(network).__name__)
-    return adapted
+    return as_flow(adapted, type(network).__name__, contextual=_conditions(network) > 0)
 
 
 def _outputs(network: Any) -> list[tuple[int, ...]]:

@@ -8,42 +8,41 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from plmcmc.adapters.family import Family
+from plmcmc.adapters.bridge import Bridge, Family, as_flow
 from plmcmc.adapters.randomness import seeded_by
-from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.flows import home
+from plmcmc.adapters.refusal import refuse_moving_layers
+from plmcmc.flows import Flow, home
 
 Mapped = tuple[Tensor, Tensor]
 
 
-class NflowsFlow(nn.Module):
+class NflowsFlow(Bridge):
     """An nflows flow, unconditional or given a context for each row, as a `Flow`."""
 
-    def __init__(self, flow: Any, embedded: Tensor | None = None) -> None:
+    def __init__(self, flow: Any) -> None:
         super().__init__()
         self.flow = flow
-        self.embedded = embedded
 
     def with_context(self, context: Tensor) -> NflowsFlow:
         """Return the flow given contexts, which are embedded once."""
         with torch.no_grad():
-            return NflowsFlow(self.flow, self.flow._embedding_net(context))
+            return super().with_context(self.flow._embedding_net(context))
 
     def to_latent(self, x: Tensor) -> Mapped:
         """Return `z` and `log |det dz/dx|`."""
-        return _within_domain(self.flow._transform, x, self._context(len(x)))
+        return _within_domain(self.flow._transform, x, self.context_of(len(x)))
 
     def to_data(self, z: Tensor) -> Mapped:
         """Return `x` and `log |det dx/dz|`."""
-        return _within_domain(self.flow._transform.inverse, z, self._context(len(z)))
+        return _within_domain(self.flow._transform.inverse, z, self.context_of(len(z)))
 
     def latent_log_prob(self, z: Tensor) -> Tensor:
         """Return the log-density of the base."""
-        return self.flow._distribution.log_prob(z, context=self._context(len(z)))
+        return self.flow._distribution.log_prob(z, context=self.context_of(len(z)))
 
     def latent_sample(self, rows: int, generator: Generator) -> Tensor:
         """Return draws from the base."""
-        context = self._context(rows)
+        context = self.context_of(rows)
         with seeded_by(generator), torch.no_grad():
             if context is None:
                 drawn = self.flow._distribution.sample(rows)
@@ -52,22 +51,15 @@ class NflowsFlow(nn.Module):
         # nflows draws in float32, whatever the flow's own precision.
         return home(self.flow).bring(drawn)
 
-    def _context(self, rows: int) -> Tensor | None:
-        return None if self.embedded is None else self.embedded[:rows]
 
-
-def bridge(flow: Any) -> NflowsFlow | Family:
+def bridge(flow: Any) -> Flow | Family:
     """Return an nflows flow as a `Flow`, or as a `ContextualFlow` if it was built for contexts."""
     if not all(hasattr(flow, part) for part in ("_transform", "_distribution", "_embedding_net")):
         raise TypeError(
             f"{type(flow).__name__} is not an nflows flow: pass nflows.flows.Flow(transform, base)"
         )
     refuse_moving_layers(flow)
-    adapted = NflowsFlow(flow)
-    if _takes_context(flow):
-        return Family(adapted)
-    refuse_one_way(adapted, type(flow).__name__)
-    return adapted
+    return as_flow(NflowsFlow(flow), type(flow).__name__, contextual=_takes_context(flow))
 
 
 def _takes_context(flow: Any) -> bool:

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
-from plmcmc.adapters.family import Family
+from plmcmc.adapters.bridge import Bridge, Family, as_flow
 from plmcmc.adapters.packing import Packing
 from plmcmc.adapters.randomness import seeded_by
-from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.flows import BrokenFlow, home
+from plmcmc.adapters.refusal import refuse_moving_layers
+from plmcmc.flows import BrokenFlow, Flow, home
 
 
-class NormflowsFlow(nn.Module):
+class NormflowsFlow(Bridge):
     """A `NormalizingFlow`, or a `ConditionalNormalizingFlow` with contexts, as a `Flow`."""
 
-    def __init__(self, flow: Any, context: Tensor | None = None) -> None:
+    def __init__(self, flow: Any) -> None:
         super().__init__()
         self.flow = flow
-        self.context = context
-
-    def with_context(self, context: Tensor) -> NormflowsFlow:
-        """Return the flow given contexts."""
-        return NormflowsFlow(self.flow, context)
 
     # normflows' own sums of log-dets are float32, whatever the model: they are made here.
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -52,24 +47,20 @@ class NormflowsFlow(nn.Module):
             return self.flow.q0(rows, **self._options(rows))[0].detach()
 
     def _options(self, rows: int) -> dict[str, Any]:
-        return {} if self.context is None else {"context": self.context[:rows]}
+        context = self.context_of(rows)
+        return {} if context is None else {"context": context}
 
 
-class MultiscaleNormflowsFlow(nn.Module):
+class MultiscaleNormflowsFlow(Bridge):
     """A `MultiscaleFlow`, whose latents are a list, as a `Flow` with flat latents.
 
     Contexts of a class-conditional one are the labels, one number per row.
     """
 
-    def __init__(self, flow: Any, packing: Packing, labels: Tensor | None = None) -> None:
+    def __init__(self, flow: Any, packing: Packing) -> None:
         super().__init__()
         self.flow = flow
         self.packing = packing
-        self.labels = labels
-
-    def with_context(self, context: Tensor) -> MultiscaleNormflowsFlow:
-        """Return the flow given labels."""
-        return MultiscaleNormflowsFlow(self.flow, self.packing, context.long())
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
@@ -96,10 +87,11 @@ class MultiscaleNormflowsFlow(nn.Module):
             return self.packing.pack([base(rows, *given)[0] for base in self.flow.q0]).detach()
 
     def _labels(self, rows: int) -> tuple[Tensor, ...]:
-        return () if self.labels is None else (self.labels[:rows],)
+        labels = self.context_of(rows)
+        return () if labels is None else (labels.long(),)
 
 
-def bridge(flow: Any) -> NormflowsFlow | MultiscaleNormflowsFlow | Family:
+def bridge(flow: Any) -> Flow | Family:
     """Return a normflows model as a `Flow`, or as a `ContextualFlow` if it needs a context."""
     kinds = {kind.__name__ for kind in type(flow).__mro__}
     if not kinds & {"NormalizingFlow", "MultiscaleFlow"}:
@@ -114,10 +106,7 @@ def bridge(flow: Any) -> NormflowsFlow | MultiscaleNormflowsFlow | Family:
         contextual = bool(flow.class_cond)
     else:
         adapted, contextual = NormflowsFlow(flow), "ConditionalNormalizingFlow" in kinds
-    if contextual:
-        return Family(adapted)
-    refuse_one_way(adapted, type(flow).__name__)
-    return adapted
+    return as_flow(adapted, type(flow).__name__, contextual=contextual)
 
 
 def _levels(flow: Any) -> Packing:

@@ -12,25 +12,19 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from plmcmc.adapters.family import Family
+from plmcmc.adapters.bridge import Bridge, Family, as_flow, per_row
 from plmcmc.adapters.randomness import seeded_by
-from plmcmc.adapters.refusal import refuse_moving_layers, refuse_one_way
-from plmcmc.adapters.terms import per_row
-from plmcmc.flows import BrokenFlow, home
+from plmcmc.adapters.refusal import refuse_moving_layers
+from plmcmc.flows import BrokenFlow, Flow, home
 
 
-class ZukoFlow(nn.Module):
+class ZukoFlow(Bridge):
     """A zuko flow, unconditional or given a context for each row, as a `Flow`."""
 
-    def __init__(self, flow: Any, context: Tensor | None = None) -> None:
+    def __init__(self, flow: Any) -> None:
         super().__init__()
         self.flow = flow
-        self.context = context
         self.circular = any(map(_is_circular, flow.modules()))
-
-    def with_context(self, context: Tensor) -> ZukoFlow:
-        """Return the flow given contexts."""
-        return ZukoFlow(self.flow, context)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return `z` and `log |det dz/dx|`."""
@@ -58,14 +52,16 @@ class ZukoFlow(nn.Module):
 
     def _distribution(self, rows: int) -> Any:
         """Return zuko's distribution for the first `rows` contexts, or the only one."""
-        return self.flow() if self.context is None else self.flow(self.context[:rows])
+        context = self.context_of(rows)
+        return self.flow() if context is None else self.flow(context)
 
 
-def bridge(flow: Any) -> ZukoFlow | Family:
+def bridge(flow: Any) -> Flow | Family:
     """Return a zuko flow as a `Flow`, or as a `ContextualFlow` when it cannot do without one."""
     if not isinstance(flow, nn.Module) or not hasattr(flow, "transform"):
         raise TypeError(
-            f"{type(flow).__name__} is not a zuko flow: pass zuko.flows.NSF(...) or similar"
+            f"{type(flow).__name__} is not a zuko flow: pass zuko.flows.NSF(...) or similar, and "
+            "not what it returns when called"
         )
     refuse_moving_layers(flow)
     if any(getattr(layer, "exact", True) is False for layer in flow.modules()):
@@ -73,11 +69,7 @@ def bridge(flow: Any) -> ZukoFlow | Family:
             f"{type(flow).__name__} was built with exact=False: its log-determinant is an "
             "estimate, so sampling cannot be exact; build it with exact=True"
         )
-    adapted = ZukoFlow(flow)
-    if _needs_context(flow):
-        return Family(adapted)
-    refuse_one_way(adapted, type(flow).__name__)
-    return adapted
+    return as_flow(ZukoFlow(flow), type(flow).__name__, contextual=_needs_context(flow))
 
 
 def _is_circular(layer: Any) -> bool:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plmcmc.baselines.mean import checked_table, column_means
+from plmcmc.baselines.mean import checked_table, column_units
 from plmcmc.rng import RandomState, generator, seed_of
 from plmcmc.training.tables.gaussian import (
     completed_mean,
@@ -46,9 +46,7 @@ class _Fitted:
 
     def __init__(self, x: Any) -> None:
         self.values, self.seen = checked_table(x)
-        self.centre = column_means(self.values, self.seen)
-        spread = np.sqrt(np.mean((self.values - self.centre) ** 2, 0, where=self.seen))
-        self.spread = np.where(spread > 0, spread, 1.0)
+        self.centre, self.spread = column_units(self.values, self.seen)
         scaled = np.where(self.seen, (self.values - self.centre) / self.spread, 0.0)
         observed = torch.as_tensor(self.seen)
         gaussian = expectation_maximisation(torch.as_tensor(scaled), observed)

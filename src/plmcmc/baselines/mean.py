@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,13 @@ from numpy.typing import NDArray
 from plmcmc.data.incomplete import DataError, checked
 
 Table = NDArray[np.float64]
+
+
+class Units(NamedTuple):
+    """Mean and deviation of what is seen of each column, `(columns,)`."""
+
+    centre: Table
+    spread: Table
 
 
 class MeanImputer:
@@ -45,6 +52,14 @@ def column_means(values: Table, seen: NDArray[np.bool_]) -> Table:
     if empty.size:
         raise DataError(f"column {empty[0]} has no observed values: leave it out")
     return values.mean(axis=0, where=seen)
+
+
+def column_units(values: Table, seen: NDArray[np.bool_]) -> Units:
+    """Return what columns are standardised by: 1 for the deviation of one that is constant."""
+    centre = column_means(values, seen)
+    spread = np.sqrt(np.mean((values - centre) ** 2, 0, where=seen))
+    # Around its mean a constant column may have a deviation from rounding alone.
+    return Units(centre, np.where(spread > 1e-12 * np.abs(centre), spread, 1.0))
 
 
 def _numbers(x: Any) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from plmcmc.baselines.autoencoder import Autoencoder, Weighted
 from plmcmc.baselines.epochs import checkpoint_of, run_epochs
-from plmcmc.baselines.mean import Table, checked_table, column_means
+from plmcmc.baselines.mean import Table, Units, checked_table, column_units
 from plmcmc.baselines.miwae_epoch import MiwaeEpoch
 from plmcmc.chains import progress_bar, resumed_seed
 from plmcmc.data.incomplete import DataError
@@ -30,13 +30,6 @@ from plmcmc.training.refusal import refuse_less_than_one
 
 # Numbers of a hidden layer that are held at once when holes are filled.
 AT_ONCE = 2**24
-
-
-class Units(NamedTuple):
-    """Mean and deviation of what is seen of each column, `(columns,)`."""
-
-    centre: Table
-    spread: Table
 
 
 @dataclass(frozen=True)
@@ -88,7 +81,7 @@ class MiwaeImputer:
             TrainingError: if the bound is no longer finite.
         """
         values, seen = checked_table(x)
-        units, seed = _units(values, seen), resumed_seed(checkpoint, self.random_state)
+        units, seed = column_units(values, seen), resumed_seed(checkpoint, self.random_state)
         with seeded(seed):
             network = Autoencoder(values.shape[1], self.latent, self.width, self.layers)
         network.to(self.device)
@@ -192,13 +185,6 @@ class Miwae:
 
     def _unwhitened(self, x: NDArray[Any]) -> Table:
         return self.units.centre + self.units.spread * x.astype(np.float64)
-
-
-def _units(values: Table, seen: NDArray[np.bool_]) -> Units:
-    centre = column_means(values, seen)
-    spread = np.sqrt(np.mean((values - centre) ** 2, 0, where=seen))
-    # Around its mean a constant column may have a deviation from rounding alone.
-    return Units(centre, np.where(spread > 1e-12 * np.abs(centre), spread, 1.0))
 
 
 def _whitened(

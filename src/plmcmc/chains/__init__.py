@@ -1,4 +1,8 @@
-"""In: a kernel and starts. Out: recorded states; the one loop, its recorders and checkpoints."""
+"""In: a kernel and starts. Out: recorded states; the one loop, its recorders and checkpoints.
+
+`run` is the loop, from a `start` to what is on `record`. `stepping` picks the fastest way to take
+the same steps: as they are, or by `compiled_steps`, `replayed` or `early_rejection`.
+"""
 
 from plmcmc.chains.checkpoint import (
     Checkpoint,
@@ -7,7 +11,7 @@ from plmcmc.chains.checkpoint import (
     fingerprint,
     resumed_seed,
 )
-from plmcmc.chains.compiled_steps import Whole
+from plmcmc.chains.compiled_steps import CompiledSteps
 from plmcmc.chains.early_rejection import EarlyRejection
 from plmcmc.chains.progress import Progress, going_on, in_silence, progress_bar
 from plmcmc.chains.record import Acceptance, Completions, Recorder, Schedule
@@ -20,6 +24,7 @@ __all__ = [
     "Acceptance",
     "Checkpoint",
     "CheckpointError",
+    "CompiledSteps",
     "Completions",
     "EarlyRejection",
     "FromObserved",
@@ -32,7 +37,6 @@ __all__ = [
     "Start",
     "Stepper",
     "Unconditional",
-    "Whole",
     "described",
     "fingerprint",
     "going_on",

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
@@ -19,7 +19,7 @@ from plmcmc.chains.record import Recorder
 from plmcmc.disk import check_directory, write
 from plmcmc.flows import FileError
 from plmcmc.rng import RandomState, Streams, seed_of
-from plmcmc.storage.stored import check_header, check_same
+from plmcmc.storage.stored import DAMAGE, check_header, check_same
 from plmcmc.storage.strict_json import Fields, parsed
 
 
@@ -121,7 +121,9 @@ class Checkpoint:
             tensors |= {f"{name}.{key}": value for key, value in part.items()}
         # Fields may share memory (a data-space state's position is its completion): copies may not.
         tensors = {key: value.detach().cpu().clone() for key, value in tensors.items()}
-        write(self.path, save(tensors, _meta(self, tensors)))
+        identity = json.dumps(dict(self.identity), sort_keys=True)
+        noted = {"identity": identity, "sha256": _digest(tensors)}
+        write(self.path, save(tensors, noted))
 
     def load(
         self, state: Any, streams: Streams, recorders: Sequence[Recorder], stepper: object
@@ -140,14 +142,15 @@ class Checkpoint:
             recorder.restore(parts[f"recorder{index}"])
         if isinstance(stepper, Persistent):
             stepper.restore(parts["stepper"])
-        fields = {key: parts["state"][key].to(old.device) for key, old in _fields(state).items()}
+        own = state._asdict().items()
+        fields = {key: parts["state"][key].to(old.device) for key, old in own}
         return int(tensors["step"]), type(state)(**fields)
 
     def read_identity(self) -> dict[str, str]:
         """Return the identity that the file carries."""
-        return self._noted()["identity"]
+        return self._noted()[0]
 
-    def _noted(self) -> dict[str, Any]:
+    def _noted(self) -> tuple[dict[str, str], str]:
         """Return what the file says of itself: an identity, and a hash of its tensors."""
         try:
             # Not a pipe, which might never end.
@@ -159,8 +162,8 @@ class Checkpoint:
                 noted = Fields(file.metadata(), "its metadata")
             identity = Fields(parsed(noted.take("identity", str).encode()), "its identity")
             own = {name: identity.take(name, str) for name in identity.found}
-            return {"identity": own, "sha256": noted.take("sha256", str)}
-        except _DAMAGE as error:
+            return own, noted.take("sha256", str)
+        except (*DAMAGE, OSError) as error:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> CheckpointError:
@@ -170,8 +173,7 @@ class Checkpoint:
 
     def _read(self, wanted: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Return the tensors, if they are this run's, of its sizes, and whole."""
-        noted, own = self._noted(), dict(self.identity)
-        found = noted["identity"]
+        (found, digest), own = self._noted(), dict(self.identity)
         differing = sorted(k for k in found.keys() | own.keys() if found.get(k) != own.get(k))
         if differing:
             details = "; ".join(
@@ -190,11 +192,11 @@ class Checkpoint:
                 tensors = {key: file.get_tensor(key) for key in like}
             for key, tensor in tensors.items():
                 check_same(tensor, like[key], key)
-            if _digest(tensors) != noted["sha256"] or int(tensors["step"]) < 0:
+            if _digest(tensors) != digest or int(tensors["step"]) < 0:
                 raise ValueError("sha256: its tensors do not match this hash")
         except CheckpointError:
             raise
-        except _DAMAGE as error:
+        except (*DAMAGE, OSError) as error:
             raise self._damaged(error) from error
         return tensors
 
@@ -211,27 +213,14 @@ class Checkpoint:
                 )
 
 
-_DAMAGE = (SafetensorError, LookupError, TypeError, ValueError, RuntimeError, AttributeError)
-_DAMAGE += (OverflowError, MemoryError, OSError)
-
-
 def _parts(
     state: Any, streams: Streams, recorders: Sequence[Recorder], stepper: object
 ) -> dict[str, dict[str, Tensor]]:
-    parts = {"state": _fields(state), "streams": streams.tensors()}
+    parts = {"state": state._asdict(), "streams": streams.tensors()}
     parts |= {f"recorder{index}": r.tensors() for index, r in enumerate(recorders)}
     if isinstance(stepper, Persistent):
         parts["stepper"] = stepper.tensors()
     return parts
-
-
-def _fields(state: Any) -> dict[str, Tensor]:
-    return state._asdict()
-
-
-def _meta(checkpoint: Checkpoint, tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    identity = json.dumps(dict(checkpoint.identity), sort_keys=True)
-    return {"identity": identity, "sha256": _digest(tensors)}
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

@@ -14,7 +14,7 @@ from plmcmc.flows.passes.compiled import Fused
 from plmcmc.rng import Streams
 
 
-class Whole:
+class CompiledSteps:
     """The same steps; cheap ones are compiled, once for all numbers of rows.
 
     The first step is watched: kernels ask for the same numbers at every step, since streams may not
@@ -37,7 +37,7 @@ class Whole:
             return self._fast(state, numbers)
         if not self.possible:
             return self.kernel.step(state, streams)
-        watched: Any = _Watched(streams)
+        watched = _Watched(streams)
         found, info = self.kernel.step(state, watched)
         # Dearer steps spend their time in passes, which are compiled on their own.
         self.possible = info.passes <= MOST_PASSES and not watched.others
@@ -47,8 +47,7 @@ class Whole:
         return found, info
 
     def _from_numbers(self, state: Any, numbers: Sequence[Tensor]) -> tuple[Any, Any]:
-        served: Any = _Served(self._asked, numbers)
-        return self.kernel.step(state, served)
+        return self.kernel.step(state, _Served(self._asked, numbers))
 
 
 class _Asked(NamedTuple):
@@ -62,10 +61,10 @@ class _Asked(NamedTuple):
         """Draw them from their streams."""
         own = state[0]
         like = torch.empty((len(own), *self.event), dtype=self.dtype, device=own.device)
-        return getattr(streams, self.kind)(like)
+        return streams.numbers(self.kind, like)
 
 
-class _Watched:
+class _Watched(Streams):
     """Streams that note what they are asked for."""
 
     def __init__(self, streams: Streams) -> None:
@@ -73,15 +72,10 @@ class _Watched:
         self.asked: list[_Asked] = []
         self.others = False
 
-    def normal(self, like: Tensor) -> Tensor:
+    def numbers(self, kind: str, like: Tensor) -> Tensor:
         """Return what the streams do."""
-        self.asked.append(_Asked("normal", like.shape[1:], like.dtype))
-        return self.streams.normal(like)
-
-    def uniform(self, like: Tensor) -> Tensor:
-        """Return what the streams do."""
-        self.asked.append(_Asked("uniform", like.shape[1:], like.dtype))
-        return self.streams.uniform(like)
+        self.asked.append(_Asked(kind, like.shape[1:], like.dtype))
+        return self.streams.numbers(kind, like)
 
     def __getattr__(self, name: str) -> Any:
         """Return what else the streams have: whoever needs it cannot be served from a list."""
@@ -89,21 +83,14 @@ class _Watched:
         return getattr(self.streams, name)
 
 
-class _Served:
+class _Served(Streams):
     """Streams of numbers that are there already."""
 
     def __init__(self, asked: Sequence[_Asked], numbers: Sequence[Tensor]) -> None:
         self.left = list(zip(asked, numbers, strict=True))
 
-    def normal(self, like: Tensor) -> Tensor:
-        """Return the next numbers."""
-        return self._next("normal", like)
-
-    def uniform(self, like: Tensor) -> Tensor:
-        """Return the next numbers."""
-        return self._next("uniform", like)
-
-    def _next(self, kind: str, like: Tensor) -> Tensor:
+    def numbers(self, kind: str, like: Tensor) -> Tensor:
+        """Return the next ones."""
         # Not by sizes: a step is compiled once for all of them.
         same = self.left and self.left[0][0].kind == kind and self.left[0][1].ndim == like.ndim
         if not same:

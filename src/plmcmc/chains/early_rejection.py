@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from plmcmc.chains.compiled_steps import Whole
+from plmcmc.chains.compiled_steps import CompiledSteps
 from plmcmc.chains.replayed import FIRST
 from plmcmc.flows import record, rehearse
 from plmcmc.flows.passes.compiled import Fused
 from plmcmc.kernels import Info, Metropolis
-from plmcmc.kernels.early_rejection import HalfStep, first_half, second_half
+from plmcmc.kernels.half_steps import HalfStep, first_half, second_half
 from plmcmc.rng import BLOCK_ROWS, Streams
 from plmcmc.target import Point
 
@@ -41,7 +41,7 @@ class EarlyRejection:
         self, kernel: Metropolis, most: Tensor, *, compiled: bool = False, replay: bool = False
     ) -> None:
         first, self.kernel, self.possible = _First(kernel, most), kernel, replay
-        self._first = Whole(first) if compiled else first
+        self._first = CompiledSteps(first) if compiled else first
         self._second = Fused(_settle, "a step", dynamic=True) if compiled else _settle
         self._own: _Own | None = None
         self._ahead = _Half()
@@ -130,7 +130,7 @@ class _Spent(NamedTuple):
 
 
 class _First:
-    """The first half as a step of its own, for `Whole` to compile."""
+    """The first half as a step of its own, for `CompiledSteps` to compile."""
 
     def __init__(self, kernel: Metropolis, most: Tensor) -> None:
         self.kernel, self.most = kernel, most

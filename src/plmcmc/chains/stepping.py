@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from plmcmc.chains.compiled_steps import Whole
+from plmcmc.chains.compiled_steps import CompiledSteps
 from plmcmc.chains.early_rejection import EarlyRejection
 from plmcmc.chains.replayed import Replayed
 from plmcmc.chains.run import Stepper
 from plmcmc.kernels import Kernel, Metropolis, State
-from plmcmc.kernels.early_rejection import most_of
+from plmcmc.kernels.half_steps import most_of
 from plmcmc.rng import BLOCK_ROWS
 
 # Fewer rows are not worth two halves.
@@ -26,5 +26,5 @@ def stepper_of(kernel: Kernel, state: State, *, compiled: bool = False) -> Stepp
     most = most_of(kernel) if len(state.completion) >= LEAST else None
     if most is not None and isinstance(kernel, Metropolis):
         return EarlyRejection(kernel, most, compiled=compiled, replay=replay)
-    stepper: Stepper = Whole(kernel) if compiled else kernel
+    stepper: Stepper = CompiledSteps(kernel) if compiled else kernel
     return Replayed(stepper) if replay else stepper

@@ -6,19 +6,35 @@ Nothing heavy is imported here: `plmcmc --help` must answer at once.
 from __future__ import annotations
 
 import argparse
+import sys
+import time
 from collections.abc import Sequence
+from os import environ
 
 from plmcmc import __version__
-from plmcmc.cli.complain import complain
+from plmcmc.cli.calibrate import add_calibrate
 from plmcmc.cli.doctor import add_doctor
 from plmcmc.cli.flow_options import add_fit_flow
 from plmcmc.cli.parser import Commands
-from plmcmc.cli.paths import check_paths
+from plmcmc.cli.printable import printable
 from plmcmc.cli.reproduce_options import add_reproduce
 from plmcmc.cli.table_options import add_fit, add_impute, add_info
 from plmcmc.disk import in_words
 
 USAGE_ERROR = 2
+# Arguments that name places, and what a person calls them.
+PLACES = {
+    "data": "DATA",
+    "output": "-o",
+    "model": "--model",
+    "report": "--report",
+    "types": "--types",
+    "test": "--test",
+    "samples": "--samples",
+    "picture": "--picture",
+}
+# Seconds until torchrun has noticed that the leader ended, and has ended the others.
+PATIENCE = 3.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,18 +45,48 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     try:
-        check_paths(arguments)
+        _check_paths(arguments)
         return arguments.command(arguments)
     except (ValueError, OSError) as error:
-        complain(_said(error))
+        _complain(_said(error))
         return USAGE_ERROR
     except (MemoryError, RuntimeError) as error:
         less = ", --effort fast," if hasattr(arguments, "effort") else ""
-        complain(_short_of_memory(error, less))
+        _complain(_short_of_memory(error, less))
         return 1
     except KeyboardInterrupt as error:
-        complain(str(error) or "interrupted")
+        _complain(str(error) or "interrupted")
         return 130
+
+
+def _check_paths(arguments: argparse.Namespace) -> None:
+    """Refuse names that are empty, which would be taken for none, and such as no file has."""
+    for name, words in PLACES.items():
+        given = getattr(arguments, name, None)
+        for own in given if isinstance(given, list) else [given]:
+            if own == "":
+                raise ValueError(
+                    f"{words}: expected the name of a file or directory; got an empty string. "
+                    "Give a name, or leave it out"
+                )
+            if own is not None and "\0" in own:
+                raise ValueError(
+                    f"{words} {own!r}: expected a valid file name; this one contains a zero byte. "
+                    "Correct it"
+                )
+
+
+def _complain(words: str) -> None:
+    """Print what went wrong, where errors go.
+
+    Of processes that torchrun started the leader speaks, and torchrun ends the others. One that is
+    still there after a while met something that the leader did not, and says so itself.
+    """
+    rank = environ.get("RANK", "0") if "TORCHELASTIC_RUN_ID" in environ else "0"
+    if rank != "0":
+        time.sleep(PATIENCE)
+        words = f"process {rank}: {words}"
+    print(f"plmcmc: {printable(words)}", file=sys.stderr)
 
 
 def _said(error: ValueError | OSError) -> str:
@@ -79,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"plmcmc {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
-    _add_calibrate(commands)
+    add_calibrate(commands)
     add_impute(commands)
     add_fit(commands)
     add_info(commands)
@@ -116,62 +162,3 @@ def _run_demo(arguments: argparse.Namespace) -> int:
     with one_thread():
         demo(arguments.output, arguments.seed)
     return 0
-
-
-def _add_calibrate(commands: Commands) -> None:
-    calibrate = commands.add_parser(
-        "calibrate",
-        help="test that a sampler draws exactly from a flow's conditional distributions",
-        description="Draw rows from a saved flow, hide part of each row, sample the hidden part, "
-        "and test that the ranks of the true values among the draws are uniform. Exit code 1 if "
-        "they are not.",
-    )
-    calibrate.add_argument("flow", metavar="FLOW", help="a flow saved by plmcmc.save")
-    add = calibrate.add_argument
-    add(
-        "--rate", type=float, default=0.5, help="fraction of entries to hide (default: %(default)s)"
-    )
-    add(
-        "--rows",
-        type=int,
-        default=256,
-        help="number of rows to draw from the flow (default: %(default)s)",
-    )
-    add(
-        "--draws",
-        type=int,
-        default=63,
-        help="number of draws to rank each true value among (default: %(default)s)",
-    )
-    add("--thin", type=int, default=5, help="steps between two kept draws (default: %(default)s)")
-    add("--method", default="auto", help="the sampler to test (default: %(default)s)")
-    add("--seed", type=int, default=0, help="random seed (default: %(default)s)")
-    add("--picture", metavar="PNG", help="write histograms of the ranks to this file")
-    calibrate.set_defaults(command=_run_calibrate)
-
-
-def _run_calibrate(arguments: argparse.Namespace) -> int:
-    from pathlib import Path
-
-    from plmcmc.data import Independent
-    from plmcmc.diagnostics import calibrate
-    from plmcmc.disk import check_directory
-    from plmcmc.flows import load
-
-    if arguments.picture:
-        # Better to know before the work.
-        check_directory(Path(arguments.picture).parent)
-        Path(arguments.picture).parent.mkdir(parents=True, exist_ok=True)
-    found = calibrate(
-        load(arguments.flow),
-        Independent(arguments.rate),
-        arguments.rows,
-        arguments.draws,
-        arguments.method,
-        arguments.seed,
-        thin=arguments.thin,
-    )
-    print(found)
-    if arguments.picture:
-        found.plot(arguments.picture)
-    return 0 if found.passed else 1

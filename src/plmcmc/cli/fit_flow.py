@@ -19,9 +19,9 @@ from plmcmc.cli.request import (
     check_seed,
 )
 from plmcmc.cli.say import say, warnings_in_words
-from plmcmc.cli.sheet import write_sheet
 from plmcmc.data import Incomplete, load_images, observed_moments
 from plmcmc.disk import check_directory
+from plmcmc.experiments.pictures import as_bytes, strips_of, write_strips
 from plmcmc.flows import (
     NICE,
     ChannelsFirst,
@@ -47,7 +47,7 @@ SIZES = {
 }
 # Deviations of pixels at the rim are next to nothing; whitening must not blow them up.
 PIXEL_FLOOR = 0.02
-SAMPLES = 64
+SAMPLES, ACROSS = 64, 8
 # Images whose bits are counted at once.
 AT_ONCE = 256
 
@@ -91,7 +91,8 @@ def fit_flow_command(arguments: Namespace) -> None:
         check_model_place(place, "flow", overwrite=overwrite)
         check_free([sheet], overwrite=arguments.overwrite, ours=ours)
         job.claim([sheet, place])
-        write_sheet(sheet, drawn.cpu().numpy(), 2**arguments.bits)
+        shown = as_bytes(drawn.cpu().numpy(), 2**arguments.bits - 1)
+        write_strips(sheet, strips_of(shown, ACROSS))
         save(fitted.flow.cpu(), place, overwrite=overwrite)
     say(f"Written: {place} (load it with plmcmc.load)\nWritten: {sheet}")
     say(f"{time.perf_counter() - began:.1f} s in all.")

@@ -39,7 +39,6 @@ def add_fit_flow(commands: Commands) -> None:
     )
     _add_size(command)
     _add_training(command)
-    _add_mirror(command)
     add(
         "--bits",
         type=int,
@@ -129,10 +128,7 @@ def _add_training(command: argparse.ArgumentParser) -> None:
         help="compile the training steps with torch: faster on a GPU, after about 15 seconds of "
         "compilation; needs a C compiler",
     )
-
-
-def _add_mirror(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
+    add(
         "--mirror",
         action="store_true",
         help="also train on images mirrored left to right; not for letters or digits",

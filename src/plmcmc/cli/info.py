@@ -8,11 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
-from plmcmc.cli.printable import counted, named, one_line
+from plmcmc.cli.printable import named, one_line
 from plmcmc.cli.say import say
 from plmcmc.data.schema import Column, Levels
 from plmcmc.imputation import FlowImputer
 from plmcmc.imputation.model import TableModel
+from plmcmc.tables.kinds import counted
 
 MOST_LEVELS = 10
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from plmcmc import __version__
+from plmcmc.threads import cores
 
 GIGABYTE = 2**30
 _OF_DEVELOPERS = ("test", "lint")
@@ -55,13 +56,11 @@ def _packages() -> Iterator[tuple[str, str | None]]:
 
 
 def _cpu() -> dict[str, Any]:
-    usable = getattr(os, "sched_getaffinity", None)
-    cores = len(usable(0)) if usable else os.cpu_count()
     total, free = memory()
     return {
         "name": "cpu",
         "model": platform.machine(),
-        "cores": cores,
+        "cores": cores(),
         "free": free,
         "total": total,
     }

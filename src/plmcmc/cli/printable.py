@@ -35,8 +35,3 @@ def named(name: object) -> str:
 
 def _spelled(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
-
-
-def counted(number: int, what: str = "value") -> str:
-    """Return a number of things, in words: 1 value, 2 values."""
-    return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
-from plmcmc.cli.printable import counted, named
+from plmcmc.cli.printable import named
 from plmcmc.cli.say import say, warn
 from plmcmc.imputation.convergence import CONVERGED, LIMIT
 from plmcmc.storage.strict_json import shown
 from plmcmc.tables import Table
 from plmcmc.tables.columns import Plan
 from plmcmc.tables.fill import Found, pooled
+from plmcmc.tables.kinds import counted
 from plmcmc.tables.places import leftovers
 
 

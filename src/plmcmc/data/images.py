@@ -7,7 +7,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from plmcmc.data.incomplete import DataError
 
 Images = NDArray[np.uint8]
+# Channels that an image may have.
+CHANNELS = (1, 3)
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 FORMS = ".npy, an IDX file as MNIST's, or a directory or .zip of pictures"
 # A header says how large an archive's picture is: larger ones are no images to learn from.
@@ -49,7 +51,7 @@ def load_images(path: str | Path, *, first: int | None = None) -> Images:
         images = _idx(path)[:first]
     if images.ndim == 3:
         images = images[..., None]
-    if images.ndim != 4 or images.shape[-1] not in (1, 3) or not images.size:
+    if images.ndim != 4 or images.shape[-1] not in CHANNELS or not images.size:
         raise DataError(
             f"{path}: expected images of 1 or 3 channels, (rows, height, width[, channels]); got "
             f"shape {images.shape}"
@@ -67,6 +69,16 @@ def load_labels(path: str | Path) -> NDArray[np.int64]:
     if labels.ndim != 1:
         raise DataError(f"{path}: expected labels, one for each image; got shape {labels.shape}")
     return labels.astype(np.int64)
+
+
+def channel_axis(shape: Sequence[int]) -> int | None:
+    """Return the axis of the channels of rows of images, None where there is none.
+
+    Files put them last, flows first; of `(rows, 3, height, 3)` they are the first.
+    """
+    if len(shape) != 4:
+        return None
+    return 3 if shape[3] in CHANNELS and shape[1] not in CHANNELS else 1
 
 
 def _array(path: Path, first: int | None) -> Images:

@@ -13,15 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plmcmc.data.frames import Labels, is_table, numbers_of
+from plmcmc.data.refusal import DataError, place_of
+
 Array = NDArray[np.floating]
 
 # Errors of a reading below this many roundings of its value are no errors.
 ROUNDINGS = 16
 _UNEVEN = "parts of different widths"
-
-
-class DataError(ValueError):
-    """Input data are invalid."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Incomplete:
         values, seen = checked(x, observed)
         inside = torch.as_tensor(np.where(seen, values, 0)).to(device=device, dtype=dtype)
         if not bool(torch.isfinite(inside).all()):
-            place = _place(~torch.isfinite(inside).cpu().numpy())
+            place = place_of(~torch.isfinite(inside).cpu().numpy(), Labels.of(x).columns)
             raise DataError(f"x is too large for {dtype} at {place}: rescale it, or use float64")
         if noise is not None:
             error = _deviations(noise, seen, inside.cpu().numpy())
@@ -145,11 +144,20 @@ def checked(x: Any, observed: Any = None) -> tuple[Array, NDArray[np.bool_]]:
     if values.size == 0:
         raise DataError(f"x is empty: shape {values.shape}; at least one row and column is needed")
     seen = ~np.isnan(values) if observed is None else _boolean(observed, values.shape)
-    _refuse(
-        np.isnan(values) & seen, "is NaN although `observed` says it was seen", "mark it missing"
-    )
-    _refuse(np.isinf(values) & seen, "is infinite", "mark it missing (NaN) or give a finite value")
+    names = Labels.of(x).columns
+    what = "is NaN although `observed` says it was seen"
+    _refuse(np.isnan(values) & seen, what, "mark it missing", names)
+    advice = "mark it missing (NaN) or give a finite value"
+    _refuse(np.isinf(values) & seen, "is infinite", advice, names)
     return values, seen
+
+
+def array_of(x: Any, what: str) -> NDArray[Any]:
+    """Return a tensor, a table or anything else that NumPy takes as an array of NumPy's."""
+    if isinstance(x, Tensor):
+        x = x.detach().cpu()
+        return (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
+    return numbers_of(x, what) if is_table(x) else np.asarray(x)
 
 
 def _deviations(noise: Any, seen: NDArray[np.bool_], values: Array) -> Array:
@@ -158,7 +166,9 @@ def _deviations(noise: Any, seen: NDArray[np.bool_], values: Array) -> Array:
     Also 0, with a warning, where it is less than the values' own rounding.
     """
     try:
-        spread = np.broadcast_to(np.asarray(noise, dtype=np.float64), seen.shape)
+        spread = np.broadcast_to(array_of(noise, "noise").astype(np.float64), seen.shape)
+    except DataError:
+        raise
     except (TypeError, ValueError) as error:
         raise DataError(
             f"noise must be one standard deviation, one for each column, or one for each value of "
@@ -170,16 +180,16 @@ def _deviations(noise: Any, seen: NDArray[np.bool_], values: Array) -> Array:
         found = spread[tuple(np.argwhere(wrong)[0])]
         raise DataError(
             f"noise must be a standard deviation, from 0 to {limits.max:.2g}; got {found} at "
-            f"{_place(wrong)}: 0 means that a value is exact"
+            f"{place_of(wrong)}: 0 means that a value is exact"
         )
     least = np.maximum(ROUNDINGS * limits.eps * np.abs(values), limits.tiny**0.5)
     fine = seen & (spread > 0) & (spread < least)
     if fine.any():
         warnings.warn(
-            f"noise at {_place(fine)} ({int(fine.sum())} values in all) is below the resolution "
+            f"noise at {place_of(fine)} ({int(fine.sum())} values in all) is below the resolution "
             f"of {values.dtype}: these values are treated as exact",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return np.where(seen & ~fine, spread, 0.0)
 
@@ -194,12 +204,10 @@ def _shape(x: Any) -> str:
 def _floating(x: Any) -> Array:
     if isinstance(x, np.ma.MaskedArray):
         raise DataError("x is a masked array, whose mask would be lost: pass x.filled(np.nan)")
-    if isinstance(x, Tensor):
-        x = x.detach().cpu()
-        x = (x.float() if x.dtype in (torch.bfloat16, torch.float16) else x).numpy()
     try:
-        # pandas' nullable columns become objects unless asked.
-        values = np.asarray(x, dtype=np.float64 if _nullable(x) else None)
+        values = array_of(x, "x")
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(_ragged(x)) from error
     if values.dtype == object:
@@ -215,16 +223,6 @@ def _floating(x: Any) -> Array:
     if values.dtype.itemsize > 8:
         raise DataError(f"x is {values.dtype}, which no flow computes in: pass x.astype(float)")
     return values
-
-
-def _nullable(x: Any) -> bool:
-    """Whether `x` is a table all of whose columns are nullable floats."""
-    kinds = getattr(x, "dtypes", None)
-    if kinds is None:
-        return False
-    # Those of a series are its only one.
-    columns = kinds if np.ndim(kinds) else [kinds]
-    return all(str(kind) in ("Float32", "Float64") for kind in columns)
 
 
 def _boolean(observed: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -263,14 +261,10 @@ def _width(row: Any) -> str:
     return f"{shape[0]} values" if len(shape) == 1 else f"shape {tuple(shape)}"
 
 
-def _refuse(wrong: NDArray[np.bool_], what: str, advice: str) -> None:
+def _refuse(
+    wrong: NDArray[np.bool_], what: str, advice: str, names: tuple[str, ...] | None
+) -> None:
     if wrong.any():
         count = int(wrong.sum())
         more = f" (and {count - 1} more)" if count > 1 else ""
-        raise DataError(f"x {what} at {_place(wrong)}{more}: {advice}")
-
-
-def _place(where: NDArray[np.bool_]) -> str:
-    """Name the first True entry as a person would."""
-    row, *rest = (int(i) for i in np.argwhere(where)[0])
-    return f"row {row}, column {rest[0]}" if len(rest) == 1 else f"row {row}, entry {tuple(rest)}"
+        raise DataError(f"x {what} at {place_of(wrong, names)}{more}: {advice}")

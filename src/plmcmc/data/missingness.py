@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from plmcmc.data.channels import channel_axis
+from plmcmc.data.images import channel_axis
 
 RandomState = int | np.random.Generator | None
 Shape = tuple[int, int, int]

@@ -44,7 +44,7 @@ class Calibration:
 
     Attributes:
         ranks: by statistic, integers from 0 to `draws`: `"log p"` and `"projection 1"` and so on,
-            one per row, and `"entries"`, one per missing entry.
+            one per row with missing entries, and `"entries"`, one per missing entry.
         rows: the row of each rank of `"entries"`.
         draws: how many draws each true value was ranked among.
         p_values: p-value by statistic, of the hypothesis that ranks are uniform.
@@ -68,7 +68,8 @@ class Calibration:
         if self.passed:
             return (
                 f"Calibrated: ranks of {count} statistics are uniform as far as "
-                f"{len(self.ranks['log p'])} rows can tell (smallest p-value {least:.3g}, {worst})."
+                f"{len(self.ranks['log p'])} rows with hidden values can tell (smallest p-value "
+                f"{least:.3g}, {worst})."
             )
         return (
             f"NOT calibrated: the ranks of {worst} are not uniform (p-value {least:.2g}, {count} "
@@ -116,7 +117,7 @@ def calibrate(
     Args:
         flow: as for `plmcmc.condition`, without contexts.
         missing: the mechanism that hides entries, such as `plmcmc.data.Independent(0.5)`.
-        rows: number of rows to draw from the flow, at least 16.
+        rows: number of rows to draw from the flow; in at least 16 of them something must be hidden.
         draws: number of draws to rank each true value among, from seven chains per row.
         method: the sampler to test.
         random_state: a seed.
@@ -138,7 +139,10 @@ def calibrate(
         )
     adapted = adapt(flow)
     if isinstance(adapted, ContextualFlow):
-        raise DataError("calibrate takes no contexts: calibrate flow.given(context) row by row")
+        raise DataError(
+            "calibrate takes no contexts: calibrate plmcmc.adapt(flow).given(context), with one "
+            "context repeated for each of the rows"
+        )
     if draws < CHAINS or rows < FEWEST_ROWS:
         raise ValueError(
             f"at least {FEWEST_ROWS} rows and {CHAINS} draws are needed; got {rows} and {draws}"
@@ -148,8 +152,7 @@ def calibrate(
     with torch.no_grad():
         truth = _drawn(adapted, rows, source)
     observed = missing(truth.cpu().numpy(), np.random.default_rng(seed))
-    if observed.all():
-        raise DataError("nothing was hidden: choose a mechanism that hides something")
+    _check_hidden(observed, rows)
     # Starts and tuning see only what is observed: the truth is behind the holes.
     conditional = condition(adapted, truth, observed)
     with warnings.catch_warnings():
@@ -165,6 +168,18 @@ def calibrate(
             progress=progress,
         )
     return _ranked(adapted, truth, drawn, draws, np.random.default_rng(seed + 1))
+
+
+def _check_hidden(observed: NDArray[np.bool_], rows: int) -> None:
+    """Refuse to judge by a few rows: those of which nothing was hidden tell nothing."""
+    if observed.all():
+        raise DataError("nothing was hidden: choose a mechanism that hides something")
+    count = int((~observed.reshape(rows, -1).all(1)).sum())
+    if count < FEWEST_ROWS:
+        raise DataError(
+            f"at least {FEWEST_ROWS} rows with hidden values are needed; of {rows} rows, {count} "
+            "have any: increase rows, or choose a mechanism that hides more"
+        )
 
 
 def _drawn(flow: Flow, rows: int, source: Generator) -> Tensor:
@@ -195,15 +210,18 @@ def _ranked(
     holes = ~drawn.observed
     open_rows = holes.reshape(len(holes), -1).any(1)
     original = truth.cpu().numpy()
-    ranks = {"log p": _rank(_log_probs(flow, values), _log_probs(flow, original[None])[0])}
+    heights = _log_probs(flow, values), _log_probs(flow, original[None])[0]
+    # Numbers of their own: where nothing is tied, no rank depends on them.
+    ties = rng.spawn(1)[0]
+    ranks = {"log p": _rank(*heights, ties)}
     spread = original.std(0) + 1e-12
     for number in range(1, PROJECTIONS + 1):
         direction = rng.standard_normal(original.shape) * holes / spread
         projected = [(rows * direction).reshape(len(rows), -1).sum(1) for rows in values]
         own = (original * direction).reshape(len(original), -1).sum(1)
-        ranks[f"projection {number}"] = _rank(np.stack(projected), own)
+        ranks[f"projection {number}"] = _rank(np.stack(projected), own, ties)
     ranks = {name: found[open_rows] for name, found in ranks.items()}
-    ranks["entries"] = _rank(values[:, holes], original[holes])
+    ranks["entries"] = _rank(values[:, holes], original[holes], ties)
     rows = np.broadcast_to(np.arange(len(holes)).reshape(-1, *[1] * (holes.ndim - 1)), holes.shape)[
         holes
     ]
@@ -213,8 +231,14 @@ def _ranked(
     return Calibration(ranks, rows, draws, p_values)
 
 
-def _rank(draws: NDArray[np.floating], truth: NDArray[np.floating]) -> NDArray[np.int64]:
-    return (draws < truth).sum(0)
+def _rank(
+    draws: NDArray[np.floating], truth: NDArray[np.floating], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return how many draws lie below the truth; of those equal to it, a number by lot.
+
+    Where a flow's density is constant, as a uniform base's may be, all draws are tied in "log p".
+    """
+    return (draws < truth).sum(0) + rng.integers((draws == truth).sum(0) + 1)
 
 
 def _log_probs(flow: Flow, values: NDArray[np.floating]) -> NDArray[np.float64]:

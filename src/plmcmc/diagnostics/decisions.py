@@ -18,8 +18,9 @@ from plmcmc.chains import Start, Unconditional, progress_bar, start_of
 from plmcmc.flows import choose_rows
 from plmcmc.kernels import Metropolis as MetropolisKernel
 from plmcmc.kernels.base import choose, decide
-from plmcmc.posterior import condition, methods
+from plmcmc.posterior import methods
 from plmcmc.posterior.batch import Method
+from plmcmc.posterior.problem import problem_of
 from plmcmc.rng import RandomState, Streams, seed_of
 from plmcmc.target import Auxiliary, FlatAuxiliary, ProjectedLatentTarget
 
@@ -75,13 +76,13 @@ def decision_study(
     """
     if proposals < 1 or chains < 1:
         raise ValueError(f"proposals and chains must be at least 1; got {proposals} and {chains}")
-    conditional = condition(flow, x, observed, context)
-    rows = torch.arange(conditional.data.rows, device=conditional.data.values.device)
-    batch = conditional.batch(rows, chains)
+    problem = problem_of(flow, x, observed, context)
+    rows = torch.arange(problem.data.rows, device=problem.data.values.device)
+    batch = problem.batch(rows, chains)
     chosen = methods.method_of(method)
     seed, options = seed_of(random_state), {"chains": chains, "device": rows.device}
     streams = Streams.of_rows(seed, "decisions", len(rows), **options)
-    shape = tuple(conditional.data.values.shape)
+    shape = tuple(problem.data.values.shape)
     begin = start_of(start or Unconditional(projected=False), rows, chains, shape)
     counted = np.zeros((proposals, 4))
     with progress_bar("Decisions", proposals, show=progress) as report, torch.no_grad():

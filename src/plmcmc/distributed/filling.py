@@ -48,7 +48,6 @@ def impute(
     na_values: Sequence[str] = (),
     device: str = "cpu",
     overwrite: bool = False,
-    task_rows: int | None = None,
     progress: bool | None = None,
     tell: Callable[[str], None] = print,
 ) -> Done:
@@ -79,7 +78,6 @@ def impute(
         device: device used by this process.
         overwrite: replace existing output, and discard the progress of a different, interrupted
             job.
-        task_rows: rows that a worker processes at once; does not affect the output.
         progress: show a bar; by default on a terminal only.
         tell: called with messages, such as that a job is resumed.
 
@@ -92,7 +90,6 @@ def impute(
     workers = whole_number("workers", workers, 1)
     draws = whole_number("draws", draws, 1)
     seed = whole_number("seed", seed, 0)
-    task_rows = whole_number("task_rows", task_rows, 1)
     check_asked(paths, engine, address, workers, gpus_per_worker, draws, statistic, device)
     model = path_of("model", model)
     check_apart(output, model)
@@ -121,7 +118,7 @@ def impute(
             manifest = Manifest(part / MANIFEST, looked.sources, order, overwrite=overwrite)
             manifest.refuse(looked.problems)
             job_run = JobRun(job, manifest, looked.problems)
-            job_run.run(run, task_rows, progress)
+            job_run.run(run, progress)
             job_run.tell_of_old(_by_number(files, places, output, draws))
             done = job_run.done(files.paths, looked.passed, imputer)
             if done.problems or job_run.waits_for(files.left_out):

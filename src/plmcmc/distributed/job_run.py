@@ -55,7 +55,7 @@ class JobRun:
         # Files that will be refused again, as long as they are what they are.
         self.lasting: set[int] = set()
 
-    def run(self, engine: Engine, task_rows: int | None, progress: bool | None) -> None:
+    def run(self, engine: Engine, progress: bool | None) -> None:
         """Have all parts filled that are not yet, and write files as they become whole."""
         for place in self.manifest.spoiled:
             self.job.tell(f"{place} has changed since it was written: filling the file again")
@@ -68,11 +68,11 @@ class JobRun:
             # Of parts that are done there may be some that cannot be read when all are.
             while before < len(self.again):
                 before = len(self.again)
-                self._do(engine, task_rows, report)
+                self._do(engine, report)
 
-    def _do(self, engine: Engine, task_rows: int | None, report: Progress) -> None:
+    def _do(self, engine: Engine, report: Progress) -> None:
         left = [own for number, own in self.sources.items() if number not in self.problems]
-        for line in engine(self.order, tasks_of(left, self.manifest.has, task_rows)):
+        for line in engine(self.order, tasks_of(left, self.manifest.has)):
             self._take(line)
             self._report(report)
 

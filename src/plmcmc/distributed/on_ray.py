@@ -23,6 +23,7 @@ from plmcmc.disk import WriteError, failing_in_words
 from plmcmc.distributed.work_plan import Line, Order, Task
 from plmcmc.distributed.worker import Worker
 from plmcmc.tables.job import ROWS
+from plmcmc.threads import cores
 
 # A task whose worker dies so often takes more memory than there is, or kills it otherwise. Ray's
 # own count would not do: until it notices that a machine is gone, it tries there again and again.
@@ -119,10 +120,10 @@ class OnRay:
 
     def _check_machine(self) -> None:
         """Refuse more workers than there is room for: Ray would believe what it is told."""
-        cores, wanted = _cores(), self.workers or 1
-        if wanted > cores:
+        there, wanted = cores(), self.workers or 1
+        if wanted > there:
             raise RayError(
-                f"expected room for {wanted} workers; this machine has {cores} cores. Use fewer "
+                f"expected room for {wanted} workers; this machine has {there} cores. Use fewer "
                 "workers, or name a cluster by its address"
             )
         gpus = torch.cuda.device_count()
@@ -216,12 +217,6 @@ def _unseen(*paths: Path) -> str | None:
                 "storage, under the same path on all machines"
             )
     return None
-
-
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable else os.cpu_count() or 1
 
 
 def _shares(gpus: float, own: float) -> int:

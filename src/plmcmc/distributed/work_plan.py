@@ -133,20 +133,16 @@ def check_unchanged(path: Path, stamp: Stamp) -> None:
         )
 
 
-def tasks_of(
-    sources: Sequence[Source], done: Callable[[int, int], bool], task_rows: int | None = None
-) -> list[Task]:
-    """Return what is left to do.
+def tasks_of(sources: Sequence[Source], done: Callable[[int, int], bool]) -> list[Task]:
+    """Return what is left to do: of many rows, tasks have several parts each.
 
     Args:
         sources: the files.
         done: whether a part of a file is.
-        task_rows: rows of a task, rounded up to whole parts; by default one part, but of many rows
-            so many that there are no more than `MOST_TASKS`.
     """
     left = [(source, _left(source, done)) for source in sources]
     every = sum(len(parts) for _, parts in left)
-    size = max(1, part_count(task_rows or 0), -(-every // MOST_TASKS))
+    size = max(1, -(-every // MOST_TASKS))
     return [
         # Workers may stand in other directories.
         Task(source.number, str(source.path.absolute()), parts[first : first + size], source.stamp)

@@ -12,6 +12,7 @@ from plmcmc.chains import Start
 from plmcmc.experiments.study import Place
 from plmcmc.flows import while_sampling
 from plmcmc.posterior import Conditional, Draws, Method, condition
+from plmcmc.posterior.conditional import problem_in
 from plmcmc.rng import Streams, blocks_of, rows_of_a_block
 
 Rows = NDArray[np.floating]
@@ -94,12 +95,13 @@ def first_completions(
 
     Every row must have a hole, as rows without are left out before blocks are cut.
     """
-    data = posterior.data
+    problem = problem_in(posterior)
+    data = problem.data
     rows = torch.arange(data.rows, device=data.values.device)
-    numbers = method.footprint(data.values[0].numel(), posterior.width, chains)
+    numbers = method.footprint(data.values[0].numel(), problem.width, chains)
     blocks = blocks_of(data.rows, rows_of_a_block(rows.device, numbers))
     streams = Streams.of_blocks(seed, "start", blocks, chains=chains, device=rows.device)
-    batch = posterior.batch(rows, chains)
+    batch = problem.batch(rows, chains)
     with torch.no_grad(), while_sampling():
         y = batch.data.project(start(batch.flow, batch.data, streams))
     return y.unflatten(0, (-1, chains)).movedim(1, 0).cpu().numpy()

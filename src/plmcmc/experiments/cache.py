@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from plmcmc.data import DataError
 from plmcmc.disk import locked, write
 from plmcmc.experiments.study import Place
+from plmcmc.flows import load, save
 
 # What numpy raises of a file that is cut off, of something else, or of one with objects in it.
 DAMAGE = (ValueError, EOFError, TypeError, AttributeError, RuntimeError, zlib.error, BadZipFile)
@@ -53,6 +54,23 @@ def made_once(path: Path) -> Iterator[bool]:
 
     with locked(path.with_name(f".{path.name}.lock"), waiting=say):
         yield not path.exists()
+
+
+def trained_once(path: Path, place: Place, train: Callable[[Path], Any]) -> Any:
+    """Return a flow that is kept at a path, on the device; it is trained if it is not there yet.
+
+    Args:
+        path: of the flow.
+        place: where experiments work.
+        train: returns the flow; told where to save itself on its way, and to go on from.
+    """
+    checkpoint = path.with_suffix(".checkpoint")
+    with made_once(path) as wanted:
+        if wanted:
+            save(train(checkpoint).cpu(), path)
+        checkpoint.unlink(missing_ok=True)
+    flow: Any = load(path)
+    return flow.to(place.device).eval()
 
 
 def _told(own: Any) -> Any:

@@ -45,10 +45,9 @@ def covered(images: Bytes, observed: NDArray[np.bool_]) -> Bytes:
     return np.where(seen, _in_colour(images), np.array(COVER, np.uint8))
 
 
-def strips_of(images: Bytes, across: int, name: str = "") -> list[tuple[str, Bytes]]:
-    """Return many images as strips of so many; the first has the name."""
-    cuts = range(0, len(images), across)
-    return [(name if cut == 0 else "", images[cut : cut + across]) for cut in cuts]
+def strips_of(images: Bytes, across: int) -> list[tuple[str, Bytes]]:
+    """Return many images as strips of so many, without names."""
+    return [("", images[cut : cut + across]) for cut in range(0, len(images), across)]
 
 
 def write_strips(

@@ -5,8 +5,11 @@ A part is one replication: it depends on nothing but its name and the settings, 
 
 from __future__ import annotations
 
+import time
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -143,6 +146,20 @@ class Experiment(ABC):
         """Return what all numbers depend on."""
         counts = {f.name for f in self.__dataclass_fields__.values() if f.metadata.get("more")}
         return {name: own for name, own in asdict(self).items() if name not in counts}
+
+
+@contextmanager
+def timed() -> Iterator[dict[str, float]]:
+    """Yield numbers, of which the seconds that this took are noted in the end.
+
+    Without warnings: whether chains have converged is told in numbers.
+    """
+    taken: dict[str, float] = {}
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield taken
+    taken["seconds"] = round(time.perf_counter() - began, 1)
 
 
 def file_name(part: str) -> str:

@@ -17,15 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class LatentFlow(nn.Module, ABC):
-    """A flow of `features` columns whose latents are independent.
+class Configured(nn.Module):
+    """A part of a flow that can be saved.
 
     Attributes:
+        name: that it is saved under.
         config: the constructor's arguments, as JSON can hold them; with the tensors of
-            `state_dict()` they rebuild the flow.
+            `state_dict()` they rebuild it.
     """
 
     name: str
+    config: dict[str, Any]
+
+    def extra_repr(self) -> str:
+        """Show the configuration: layers alone would hide the latents, or a bound."""
+        return ", ".join(f"{key}={value}" for key, value in self.config.items())
+
+
+class LatentFlow(Configured, ABC):
+    """A flow of `features` columns whose latents are independent."""
 
     def __init__(self, features: int, latent: str) -> None:
         super().__init__()
@@ -35,7 +45,7 @@ class LatentFlow(nn.Module, ABC):
             raise ValueError(f"latent must be one of {sorted(LATENTS)}; got {latent!r}")
         self.features = features
         self.latent = latent
-        self.config: dict[str, Any] = {"features": features, "latent": latent}
+        self.config = {"features": features, "latent": latent}
 
     @abstractmethod
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -44,10 +54,6 @@ class LatentFlow(nn.Module, ABC):
     @abstractmethod
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return `x` and `log |det dx/dz|`."""
-
-    def extra_repr(self) -> str:
-        """Show the configuration: layers alone would hide the latents, or a bound."""
-        return ", ".join(f"{key}={value}" for key, value in self.config.items())
 
     def latent_log_prob(self, z: Tensor) -> Tensor:
         """Return the log-density of the latents in float64."""

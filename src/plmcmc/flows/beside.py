@@ -27,13 +27,11 @@ class Beside(nn.Module):
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return latents and `log |det dz/dx|`."""
-        z, log_det = self._each(x, lambda flow, own: flow.to_latent(own))
-        return z, log_det
+        return self._each(x, lambda flow, own: flow.to_latent(own))
 
     def to_data(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows and `log |det dx/dz|`."""
-        x, log_det = self._each(z, lambda flow, own: flow.to_data(own))
-        return x, log_det
+        return self._each(z, lambda flow, own: flow.to_data(own))
 
     def latent_log_prob(self, z: Tensor) -> Tensor:
         """Return each row's log-density under its member's latents."""
@@ -46,13 +44,13 @@ class Beside(nn.Module):
         drawn = [flow.latent_sample(turns * flow.members, generator) for flow in flows]
         return self._joined(drawn)[:rows]
 
-    def _each(self, x: Tensor, work: Callable[[Any, Tensor], Sequence[Tensor]]) -> list[Tensor]:
+    def _each(self, x: Tensor, work: Callable[[Any, Tensor], Sequence[Tensor]]) -> Any:
         """Return what each flow makes of its own rows, in their order."""
         if len(x) % self.members:
             raise ValueError(f"{len(x)} rows cannot be shared equally among {self.members} members")
         parts = x.unflatten(0, (-1, self.members)).split(self.sizes, 1)
         found = [work(flow, own.flatten(0, 1)) for flow, own in zip(self.flows, parts, strict=True)]
-        return [self._joined(parts) for parts in zip(*found, strict=True)]
+        return tuple(self._joined(parts) for parts in zip(*found, strict=True))
 
     def _joined(self, parts: Sequence[Tensor]) -> Tensor:
         pairs = zip(parts, self.sizes, strict=True)

@@ -1,4 +1,4 @@
-"""The network inside a coupling."""
+"""What a coupling is made of: two halves of the columns, and a network."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from itertools import pairwise
 from torch import nn
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh}
+
+
+def halves(features: int, couplings: int) -> tuple[int, int]:
+    """Return the sizes of the halves of columns that so many couplings move by turns."""
+    if features < 2:
+        raise ValueError(f"a coupling needs at least 2 features; got {features}")
+    if couplings < 0:
+        raise ValueError(f"couplings must not be negative; got {couplings}")
+    return (features + 1) // 2, features // 2
 
 
 def conditioner(

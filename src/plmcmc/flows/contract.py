@@ -46,7 +46,10 @@ def check_flow(
     """
     if not isinstance(flow, Flow):
         missing = [name for name in _METHODS if not callable(getattr(flow, name, None))]
-        raise BrokenFlow(f"{type(flow).__name__} is not a flow: it has no {', '.join(missing)}")
+        raise BrokenFlow(
+            f"{type(flow).__name__} is not a flow: it has no {', '.join(missing)}. One of another "
+            "library is a flow after plmcmc.adapt"
+        )
     if len(x) == 0:
         raise ValueError("x is empty: check_flow needs a few rows to try the flow on")
     trial = _Trial(flow, home(flow).bring(torch.as_tensor(x)), tolerance)

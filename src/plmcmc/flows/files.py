@@ -77,7 +77,8 @@ def save(flow: Flow, path: str | Path, *, overwrite: bool = False) -> Path:
     """
     path = free_place(path, "flow", overwrite=overwrite)
     if not isinstance(flow, nn.Module):
-        raise TypeError(f"only plmcmc's own flows can be saved; got {type(flow).__name__}")
+        inner = " (save its .flow)" if hasattr(flow, "flow") else ""
+        raise TypeError(f"only plmcmc's own flows can be saved; got {type(flow).__name__}{inner}")
     if is_lowered(flow):
         raise TypeError(
             "a flow in a lower precision cannot be saved: save the one it was made from"

@@ -14,7 +14,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from plmcmc.flows.base import seeded
+from plmcmc.flows.base import Configured, seeded
 from plmcmc.flows.conditioner import ACTIVATIONS
 from plmcmc.flows.glow_layers import Step, ZeroConvolution, meeting_data, squeezed, unsqueezed
 from plmcmc.flows.latents import LATENTS
@@ -83,7 +83,7 @@ class Level(nn.Module):
         return z, log_det
 
 
-class Glow(nn.Module):
+class Glow(Configured):
     """A flow of images with flat, standard normal latents.
 
     Args:
@@ -130,7 +130,7 @@ class Glow(nn.Module):
             raise ValueError(f"coupling must be one of {COUPLINGS}; got {coupling!r}")
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation must be one of {[*ACTIVATIONS]}; got {activation!r}")
-        self.config: dict[str, Any] = {
+        self.config = {
             "shape": list(self.shape),
             "levels": levels,
             "steps": steps,
@@ -226,10 +226,6 @@ class Glow(nn.Module):
         """Return flat latents as images, the shallowest level's first."""
         pieces = z.split(self.sizes, 1)
         return [p.unflatten(1, shape) for p, shape in zip(pieces, self.parts, strict=True)]
-
-    def extra_repr(self) -> str:
-        """Show the configuration."""
-        return ", ".join(f"{key}={value}" for key, value in self.config.items())
 
 
 class Absolute(nn.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import torch
 from torch import Generator, Tensor
@@ -12,35 +11,21 @@ from torch.nn.functional import logsigmoid
 from plmcmc.flows.rows import row_sum
 
 
-class Latent(Protocol):
-    """The density of a flow's latents.
+class Normal:
+    """Standard normal coordinates.
 
     Attributes:
         peak: largest log-density of one coordinate.
     """
 
-    peak: float
-
-    def log_prob(self, z: Tensor) -> Tensor:
-        """Return the log-density `(rows,)` in float64."""
-        ...
-
-    def sample(self, shape: tuple[int, ...], generator: Generator, dtype: torch.dtype) -> Tensor:
-        """Return draws of the given shape on the generator's device."""
-        ...
-
-
-class Normal:
-    """Standard normal coordinates."""
-
     peak = -0.5 * math.log(2 * math.pi)
 
     def log_prob(self, z: Tensor) -> Tensor:
-        """Return the sum of standard normal log-densities."""
+        """Return the sum of standard normal log-densities, `(rows,)` in float64."""
         return -0.5 * row_sum(z.square()) + self.peak * z[0].numel()
 
     def sample(self, shape: tuple[int, ...], generator: Generator, dtype: torch.dtype) -> Tensor:
-        """Return standard normals."""
+        """Return standard normals on the generator's device."""
         return torch.randn(shape, generator=generator, dtype=dtype, device=generator.device)
 
 
@@ -60,4 +45,4 @@ class Logistic:
         return torch.logit(uniform, eps=1e-16).to(dtype)
 
 
-LATENTS: dict[str, Latent] = {"normal": Normal(), "logistic": Logistic()}
+LATENTS: dict[str, Normal | Logistic] = {"normal": Normal(), "logistic": Logistic()}

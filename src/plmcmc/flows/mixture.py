@@ -6,8 +6,9 @@ import math
 from typing import Any, NamedTuple
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
+from plmcmc.flows.base import Configured
 from plmcmc.flows.passes.small_products import even_product
 from plmcmc.flows.protocol import home
 
@@ -44,7 +45,7 @@ def seen_precisions(covariance: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
     return precision, factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-class GaussianMixture(nn.Module):
+class GaussianMixture(Configured):
     """Several independent mixtures of Gaussians.
 
     The rows of a batch are assigned to members in turn: the first row to the first member, and so
@@ -92,10 +93,6 @@ class GaussianMixture(nn.Module):
         flow.mean.copy_(mean)
         flow.inward.copy_(torch.linalg.solve_triangular(root, eye, upper=False))
         return flow
-
-    def extra_repr(self) -> str:
-        """Show the configuration."""
-        return ", ".join(f"{key}={value}" for key, value in self.config.items())
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rows, and zeros."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
-from plmcmc.flows.conditioner import conditioner
+from plmcmc.flows.conditioner import conditioner, halves
 from plmcmc.flows.latents import LATENTS
 from plmcmc.flows.passes.grid import on_grid, whole
 from plmcmc.flows.passes.wrapped import Wrapped
@@ -50,14 +50,9 @@ class NICE(LatentFlow):
         random_state: int | None = None,
     ) -> None:
         super().__init__(features, latent)
-        if features < 2:
-            raise ValueError(f"a coupling needs at least 2 features; got {features}")
-        if couplings < 0:
-            raise ValueError(f"couplings must not be negative; got {couplings}")
         self.config |= {"couplings": couplings, "depth": depth, "width": width}
         self.config |= {"activation": activation}
-        first = (features + 1) // 2
-        self.halves = (first, features - first)
+        self.halves = halves(features, couplings)
         with seeded(random_state):
             self.partition: Tensor
             self.register_buffer("partition", torch.randperm(features))

@@ -10,15 +10,13 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from plmcmc.flows.base import Configured
 from plmcmc.flows.protocol import Flow, tempered
 from plmcmc.flows.rows import row_sum
 
 
-class Step(nn.Module, ABC):
+class Step(Configured, ABC):
     """A bijection between the user's values and a flow's, rebuilt from `config` and tensors."""
-
-    name: str
-    config: dict[str, Any]
 
     @abstractmethod
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -32,10 +30,6 @@ class Step(nn.Module, ABC):
     def of_config(cls, **config: Any) -> Step:
         """Return a step from its `config`; its tensors are filled in from a file."""
         return cls(**config)
-
-    def extra_repr(self) -> str:
-        """Show the configuration."""
-        return ", ".join(f"{key}={value}" for key, value in self.config.items())
 
     def dequantised(self, x: Tensor, generator: Generator) -> Tensor:
         """Return training data for this step; only `Dequantise` adds noise to it."""

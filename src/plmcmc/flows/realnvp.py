@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from plmcmc.flows.base import LatentFlow, keep_inverse, seeded, total
-from plmcmc.flows.conditioner import conditioner
+from plmcmc.flows.conditioner import conditioner, halves
 
 
 class RealNVP(LatentFlow):
@@ -41,17 +41,12 @@ class RealNVP(LatentFlow):
         random_state: int | None = None,
     ) -> None:
         super().__init__(features, latent)
-        if features < 2:
-            raise ValueError(f"a coupling needs at least 2 features; got {features}")
-        if couplings < 0:
-            raise ValueError(f"couplings must not be negative; got {couplings}")
+        self.halves = halves(features, couplings)
         if bound <= 0:
             raise ValueError(f"bound must be positive; got {bound}")
         self.config |= {"couplings": couplings, "depth": depth, "width": width}
         self.config |= {"activation": activation, "bound": bound}
         self.bound = bound
-        first = (features + 1) // 2
-        self.halves = (first, features - first)
         with seeded(random_state):
             self.orders: Tensor
             self.register_buffer("orders", _orders(features, couplings))

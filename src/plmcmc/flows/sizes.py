@@ -31,25 +31,16 @@ def _linear(features: int, **_: Any) -> int:
 
 
 def _nice(features: int, couplings: int, depth: int, width: int, **_: Any) -> int:
-    first, second = (features + 1) // 2, features // 2
-    odd, even = couplings // 2, (couplings + 1) // 2
-    networks = even * _network(first, second, width, depth)
-    networks += odd * _network(second, first, width, depth)
-    return networks + 2 * features
+    return _networks(features, couplings, depth, width, 1) + 2 * features
 
 
 def _realnvp(features: int, couplings: int, depth: int, width: int, **_: Any) -> int:
-    first, second = (features + 1) // 2, features // 2
-    odd, even = couplings // 2, (couplings + 1) // 2
-    networks = even * _network(first, 2 * second, width, depth)
-    networks += odd * _network(second, 2 * first, width, depth)
-    return networks + couplings * features + 2 * features
+    return _networks(features, couplings, depth, width, 2) + (couplings + 2) * features
 
 
 def _tabular(features: int, members: int, couplings: int, depth: int, width: int, **_: Any) -> int:
-    first, second = (features + 1) // 2, features // 2
-    pair = _network(first, 2 * second, width, depth) + _network(second, 2 * first, width, depth)
-    return members * (couplings // 2 * (pair + features) + features * (features + 2))
+    networks = _networks(features, couplings, depth, width, 2)
+    return members * (networks + (couplings // 2 + features + 2) * features)
 
 
 def _mixture(features: int, members: int, components: int) -> int:
@@ -73,6 +64,14 @@ def _glow(shape: list[int], levels: int, steps: int, width: int, coupling: str, 
             channels //= 2
             found += _zero_convolution(channels, 2 * channels)
     return found
+
+
+def _networks(features: int, couplings: int, depth: int, width: int, said: int) -> int:
+    """Return the numbers of networks that say so many of each column in the other half."""
+    first, second = (features + 1) // 2, features // 2
+    there = _network(first, said * second, width, depth)
+    back = _network(second, said * first, width, depth)
+    return (couplings + 1) // 2 * there + couplings // 2 * back
 
 
 def _network(inputs: int, outputs: int, width: int, depth: int) -> int:

@@ -1,4 +1,8 @@
-"""In: a target. Out: `(State, Info)` from `State`, each row's chain moved once."""
+"""In: a target. Out: `(State, Info)` from `State`, each row's chain moved once.
+
+`base` says what a kernel is; `metropolis` with `proposals` is the paper's Algorithm 1. The default
+sampler's is `hmc` in the coordinates of a `frame`; where holes are few, in a `cycle` with a `jump`.
+"""
 
 from plmcmc.kernels.base import Info, Kernel, NonFiniteStart, State
 from plmcmc.kernels.cycle import Cycle

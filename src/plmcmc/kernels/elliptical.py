@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from plmcmc.flows import row_sum
-from plmcmc.kernels.base import Info, choose, finite_start, positive
+from plmcmc.kernels.base import Info, by_row, choose, finite_start, positive
 from plmcmc.rng import Streams
 from plmcmc.target import Point, Target
 
@@ -75,6 +75,4 @@ class EllipticalSlice:
 
 
 def _rotate(position: Tensor, noise: Tensor, angle: Tensor) -> Tensor:
-    shape = (-1, *[1] * (position.ndim - 1))
-    cosine, sine = angle.cos().reshape(shape), angle.sin().reshape(shape)
-    return position * cosine.to(position.dtype) + noise * sine.to(position.dtype)
+    return position * by_row(angle.cos(), position) + noise * by_row(angle.sin(), position)

@@ -56,29 +56,18 @@ class Langevin:
         )
 
 
-@dataclass(frozen=True)
-class UnadjustedLangevin:
+class UnadjustedLangevin(Langevin):
     """ULA: the Langevin move without a test. **Biased**: its stationary law is not the target.
 
     Here for comparison; the bias vanishes only as the step does.
     """
 
-    target: Target
-    step_size: float
-
     exact: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        """Refuse a step that is none."""
-        positive(step_size=self.step_size)
-
-    def init(self, y: Tensor) -> GradientState:
-        """Return the state of full rows `y`."""
-        return gradient_start(self.target, y)
 
     def step(self, state: GradientState, streams: Streams) -> tuple[GradientState, Info]:
         """Move every row once, and stay only where the flow overflows."""
-        proposed, _ = _moved(self.target, state, self.step_size, streams)
+        step_size = by_row(self.step_size, state.position)
+        proposed, _ = _moved(self.target, state, step_size, streams)
         finite = torch.isfinite(proposed.log_density)
         log_ratio = torch.zeros_like(proposed.log_density)
         return choose(finite, proposed, state), Info(

@@ -10,11 +10,12 @@ import torch
 from torch import Generator, Tensor
 
 from plmcmc.data import DataError, Incomplete
+from plmcmc.data.incomplete import array_of
 from plmcmc.flows import BrokenFlow, ContextualFlow, Flow, check_flow, finite_rows, home, sample
 from plmcmc.flows.protocol import Home, cooled
 
 if TYPE_CHECKING:
-    from plmcmc.posterior.conditional import Conditional
+    from plmcmc.posterior.problem import Problem
 
 CONTEXT_MISSING = "this flow needs a context: pass context=..., one per row"
 
@@ -48,7 +49,14 @@ def checked_contexts(flow: Flow | ContextualFlow, context: Any, data: Incomplete
         return None
     if context is None:
         raise DataError(CONTEXT_MISSING)
-    contexts = torch.as_tensor(np.array(context, dtype=np.float64)).to(data.values)
+    try:
+        # A copy: the caller may go on to write into theirs.
+        numbers = array_of(context, "context").astype(np.float64)
+    except DataError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise DataError(f"context must hold numbers, one row per row of x: {error}") from error
+    contexts = torch.as_tensor(numbers).to(data.values)
     if contexts.ndim == 0 or len(contexts) != data.rows:
         shape = tuple(contexts.shape)
         raise DataError(f"context must have one row per row of x: {data.rows}, got shape {shape}")
@@ -58,22 +66,26 @@ def checked_contexts(flow: Flow | ContextualFlow, context: Any, data: Incomplete
     return contexts
 
 
-def check_match(conditional: Conditional, *, check: bool) -> None:
+def check_match(problem: Problem, *, check: bool) -> None:
     """Compare the flow's own samples with the rows' shape, and test the flow on them."""
-    rows = torch.arange(min(8, conditional.data.rows), device=conditional.data.values.device)
-    flow = conditional.flow_for(rows, 1)
     try:
-        with torch.no_grad():
-            source = Generator(rows.device).manual_seed(0)
-            own = cooled(lambda heat: sample(flow, len(rows), source, temperature=heat))
+        _check_match(problem, check=check)
     except RuntimeError as error:
-        if conditional.context is None:
+        if problem.context is None:
             raise
-        shape = tuple(conditional.context.shape)
+        shape = tuple(problem.context.shape)
         raise DataError(f"the flow cannot take contexts of shape {shape}: {error}") from error
+
+
+def _check_match(problem: Problem, *, check: bool) -> None:
+    rows = torch.arange(min(8, problem.data.rows), device=problem.data.values.device)
+    flow = problem.flow_for(rows, 1)
+    with torch.no_grad():
+        source = Generator(rows.device).manual_seed(0)
+        own = cooled(lambda heat: sample(flow, len(rows), source, temperature=heat))
     if not bool(torch.isfinite(own).all()):
         raise BrokenFlow("the flow's own samples are NaN or infinite: to_data overflows everywhere")
-    expected, got = tuple(own.shape[1:]), tuple(conditional.data.values.shape[1:])
+    expected, got = tuple(own.shape[1:]), tuple(problem.data.values.shape[1:])
     if expected != got:
         raise DataError(f"the flow's rows have shape {expected}; those of x have {got}")
     if check:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,38 +11,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plmcmc.adapters import adapt
 from plmcmc.chains import Schedule, Start, Unconditional, resumed_seed
-from plmcmc.data import DataError, Incomplete
-from plmcmc.data.incomplete import checked
-from plmcmc.flows import (
-    Compiled,
-    ContextualFlow,
-    Flow,
-    log_prob,
-    lowered,
-    while_sampling,
-)
-from plmcmc.posterior.batch import PROBE_ROWS, Batch, Method, Probe
-from plmcmc.posterior.checks import (
-    CONTEXT_MISSING,
-    check_match,
-    check_mode,
-    check_whole,
-    checked_contexts,
-    checked_home,
-    checked_rows,
-    first_saved,
-)
+from plmcmc.data import Incomplete
+from plmcmc.data.frames import Labels, check_order
+from plmcmc.flows import ContextualFlow, Flow, log_prob, while_sampling
+from plmcmc.posterior.batch import Method
+from plmcmc.posterior.checks import check_mode, check_whole, checked_rows, first_saved
 from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.evidence import Evidence, evidence
 from plmcmc.posterior.methods import Auto, method_of
 from plmcmc.posterior.plan import Plan
+from plmcmc.posterior.problem import Problem, problem_of
 from plmcmc.posterior.quality_warnings import warn
 from plmcmc.rng import RandomState
-
-# Columns of a table whose metrics are kept whole.
-NARROW = 64
 
 
 def condition(
@@ -62,7 +42,8 @@ def condition(
     Args:
         flow: a flow of plmcmc or of a library supported by `plmcmc.adapt`, or any object with the
             four methods of `plmcmc.flows.Flow`.
-        x: floating array `(rows, *event)`; NaN marks missing values if `observed` is not given.
+        x: floating array `(rows, *event)`, or a table of pandas or polars with columns of numbers;
+            NaN or null marks missing values if `observed` is not given.
         observed: bool array with the shape of `x`, True = observed; `x` is ignored where it is
             False.
         context: `(rows, ...)`, one context per row, for a conditional flow.
@@ -90,42 +71,45 @@ def condition(
         >>> bool(abs(draws.mean()[0, 1] - 0.9) < 0.1)
         True
     """
-    flow = adapt(flow)
-    where = checked_home(flow)
-    used = lowered(flow, precision)
-    if compiled:
-        used = _compiled(used)
-    values, seen = checked(x, observed)
-    data = Incomplete.of(values, seen, noise, dtype=where.dtype, device=where.device)
-    contexts = checked_contexts(flow, context, data)
-    # A copy: the caller may change theirs between two calls of sample.
-    conditional = Conditional(flow, values.copy(), data, contexts)
-    with while_sampling():
-        check_match(conditional, check=check)
-    return replace(conditional, flow=used)
-
-
-def _compiled(flow: Flow | ContextualFlow) -> Flow:
-    if isinstance(flow, ContextualFlow):
-        raise TypeError("compiled is for flows without contexts: leave it out")
-    return Compiled(flow)
+    problem = problem_of(
+        flow,
+        x,
+        observed,
+        context,
+        noise=noise,
+        precision=precision,
+        compiled=compiled,
+        check=check,
+    )
+    return Conditional(problem, Labels.of(x))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Conditional:
-    """The conditional distribution p(x_M | x_O) of a flow for every row; made by `condition`.
+    """The conditional distribution p(x_M | x_O) of a flow for every row; made by `condition`."""
 
-    Attributes:
-        flow: the flow, or a family of flows that takes contexts.
-        values: the caller's array.
-        data: the same values, in the flow's dtype and on its device.
-        context: one per row, or None.
-    """
+    _problem: Problem
+    _labels: Labels
 
-    flow: Flow | ContextualFlow
-    values: NDArray[np.floating]
-    data: Incomplete
-    context: Tensor | None
+    @property
+    def flow(self) -> Flow | ContextualFlow:
+        """The flow, or a family of flows that takes contexts."""
+        return self._problem.flow
+
+    @property
+    def values(self) -> NDArray[np.floating]:
+        """The caller's array."""
+        return self._problem.values
+
+    @property
+    def data(self) -> Incomplete:
+        """The same values, in the flow's dtype and on its device."""
+        return self._problem.data
+
+    @property
+    def context(self) -> Tensor | None:
+        """One per row, or None."""
+        return self._problem.context
 
     def __repr__(self) -> str:
         """Say what is conditioned on what in one line."""
@@ -181,12 +165,12 @@ class Conditional:
             raise TypeError(f"start must be one such as plmcmc.Unconditional(); got {start!r}")
         chosen, name = method_of(method), method if isinstance(method, str) else repr(method)
         if isinstance(chosen, Auto) and not bool(self.data.observed.all()):
-            first = self.batch(torch.arange(1, device=self.data.values.device), 1)
+            first = self._problem.batch(torch.arange(1, device=self.data.values.device), 1)
             with while_sampling():
                 chosen = chosen.choose(first)
             name = name if isinstance(chosen, Auto) else f"{name}: {chosen!r}"
         plan = Plan(
-            conditional=self,
+            conditional=self._problem,
             schedule=Schedule(chosen.burn_in(warmup, draws * thin), draws, thin),
             chains=chains,
             method=chosen,
@@ -199,7 +183,7 @@ class Conditional:
             checkpoint_every=checkpoint_every,
         )
         with while_sampling():
-            result = plan.run(progress=progress)
+            result = replace(plan.run(progress=progress), labels=self._labels)
         warn(result, draws * thin)
         return result
 
@@ -231,7 +215,7 @@ class Conditional:
             >>> round(float(found.log_evidence[0]), 1)  # log N(1; 0, 1.5)
             -1.5
         """
-        return evidence(self, particles, stages, random_state, progress)
+        return evidence(self._problem, particles, stages, random_state, progress)
 
     def log_prob(
         self,
@@ -251,50 +235,16 @@ class Conditional:
             random_state: a seed for the evidence.
             progress: show a bar; by default on a terminal only.
         """
+        check_order(self._labels, x, "x given to log_prob")
         full = checked_rows(x, self.data)
-        flow = self.flow_for(torch.arange(self.data.rows, device=full.device), 1)
+        flow = self._problem.flow_for(torch.arange(self.data.rows, device=full.device), 1)
         with torch.no_grad(), while_sampling():
             completed = self.data.project(full)
             joint = log_prob(flow, completed) + self.data.log_likelihood(completed)
-        known = evidence(self, particles, stages, random_state, progress)
+        known = evidence(self._problem, particles, stages, random_state, progress)
         return joint.cpu().numpy() - known.log_evidence
 
-    def batch(self, rows: Tensor, chains: int) -> Batch:
-        """Return some rows, each repeated `chains` times, in the form that methods use."""
-        return Batch(
-            flow=self.flow_for(rows, chains),
-            data=self.data.select(rows).repeat(chains),
-            chains=chains,
-            most_holes=self.most_holes,
-            width=self.width,
-            probe=self._probe,
-        )
 
-    @cached_property
-    def most_holes(self) -> int:
-        """Most holes that a row has."""
-        return int((~self.data.observed).flatten(1).sum(1).max())
-
-    @property
-    def width(self) -> int:
-        """The number of entries to which the missing entries of rows are padded."""
-        columns = self.data.values[0].numel()
-        # All of a narrow table's columns: then files of different rows agree to the last bit.
-        return columns if columns <= NARROW else self.most_holes
-
-    @cached_property
-    def _probe(self) -> Probe:
-        if not isinstance(self.flow, ContextualFlow):
-            # The same for any rows: what one gets must not depend on how many others there are.
-            return Probe(self.flow, PROBE_ROWS, shared=True)
-        count = min(PROBE_ROWS, self.data.rows)
-        first = torch.arange(count, device=self.data.values.device)
-        return Probe(self.flow_for(first, 1), count, shared=False)
-
-    def flow_for(self, rows: Tensor, chains: int) -> Flow:
-        """Return the flow for some rows, each repeated `chains` times, with their contexts."""
-        if isinstance(self.flow, ContextualFlow):
-            if self.context is None:
-                raise DataError(CONTEXT_MISSING)
-            return self.flow.given(self.context[rows].repeat_interleave(chains, 0))
-        return self.flow
+def problem_in(conditional: Conditional) -> Problem:
+    """Return what is asked, for those who run chains of their own."""
+    return conditional._problem

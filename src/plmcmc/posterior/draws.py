@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plmcmc import statistics
+from plmcmc.data.frames import Labels
 from plmcmc.disk import write
 from plmcmc.flows import FileError
 from plmcmc.storage.strict_json import Fields, parsed
@@ -39,6 +40,9 @@ class Draws:
         exact: False if the method was biased.
         method: the method used: a name, or a configured method.
         seed: the seed that reproduces the draws.
+        labels: of columns and rows, if the caller's values came in a table.
+
+    NumPy takes draws for their values: `np.asarray(draws)`.
     """
 
     values: Array
@@ -49,6 +53,10 @@ class Draws:
     exact: bool
     method: str
     seed: int
+    labels: Labels = field(default=Labels())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.values, dtype=dtype, copy=copy)
 
     def mean(self) -> Array:
         """Return the conditional mean `(rows, *event)` over chains and draws."""
@@ -72,7 +80,11 @@ class Draws:
         return self._at_holes(statistics.ess)
 
     def summary(self) -> pd.DataFrame:
-        """Return one line per missing entry: mean, deviation, quantiles, R-hat, ESS."""
+        """Return one line per missing entry: mean, deviation, quantiles, R-hat, ESS.
+
+        `row` is its position, `column` its name, if the values came in a table; if that had an
+        index, so has the summary.
+        """
         import pandas as pd
 
         holes = np.argwhere(~self.observed)
@@ -81,30 +93,41 @@ class Draws:
         low, middle, high = np.quantile(flat, [0.05, 0.5, 0.95], axis=0)
         names = ["row", "column"] if holes.shape[1] == 2 else ["row", *_axes(holes.shape[1] - 1)]
         table: dict[str, Any] = dict(zip(names, holes.T, strict=True))
+        if self.labels.columns is not None:
+            table["column"] = np.array(self.labels.columns, dtype=object)[holes[:, 1]]
         table |= {"mean": flat.mean(0), "sd": flat.std(0, ddof=1) if count > 1 else np.nan}
         table |= {"5%": low, "50%": middle, "95%": high}
         table |= {"rhat": self.rhat()[~self.observed], "ess": self.ess()[~self.observed]}
-        return pd.DataFrame(table)
+        index = self.labels.index
+        return pd.DataFrame(table, index=None if index is None else index[holes[:, 0]])
 
     def to_arviz(self) -> Any:
-        """Return ArviZ's container (InferenceData in 0.x, DataTree in 1.x) with variable `x`."""
+        """Return ArviZ's container (InferenceData in 0.x, DataTree in 1.x) with variable `x`.
+
+        Of a table, its dimensions are `row` and `column`, with the labels of the caller's table.
+        """
         try:
             import arviz
         except ImportError as error:
             raise ImportError("to_arviz needs ArviZ: pip install 'plmcmc[arviz]'") from error
-        variables = {"x": self.values}
+        variables, named = {"x": self.values}, self._axes_of_a_table()
         if int(arviz.__version__.split(".")[0]) >= 1:
-            return arviz.from_dict({"posterior": variables})
-        return arviz.from_dict(posterior=variables)
+            return arviz.from_dict({"posterior": variables}, **named)
+        return arviz.from_dict(posterior=variables, **named)
 
     def save(self, path: str | Path) -> Path:
-        """Write everything to one safetensors file and return its path."""
+        """Write everything to one safetensors file and return its path.
+
+        The labels of rows are kept if they are text or whole numbers.
+        """
         from safetensors.numpy import save
 
         path = Path(path)
         # safetensors writes memory as it lies: an array in Fortran's order would be scrambled.
         tensors = {name: np.ascontiguousarray(getattr(self, name)) for name in _TENSORS}
         facts = {name: getattr(self, name) for name in _FACTS}
+        if labels := self.labels.described():
+            facts["labels"] = labels
         content = save(tensors, {"draws": json.dumps(facts)})
         write(path, content)
         return path
@@ -123,10 +146,11 @@ class Draws:
                 noted = Fields(file.metadata(), "its metadata").take("draws", str)
                 tensors = {key: file.get_tensor(key) for key in _TENSORS}
             facts = Fields(parsed(noted.encode()), "its facts")
-            facts.only(_FACTS)
+            facts.only((*_FACTS, "labels"))
             found = cls(**tensors, **{name: facts.take(name, own) for name, own in _FACTS.items()})
             found._check_shapes()
-            return found
+            described = facts.inside("labels").found if facts.has("labels") else {}
+            return replace(found, labels=Labels.read(described, found.observed.shape))
         except (SafetensorError, LookupError, TypeError, ValueError, RuntimeError) as error:
             raise FileError(
                 f"{path} does not contain draws, or is damaged: {error}. Get another copy of it, "
@@ -146,6 +170,17 @@ class Draws:
             f"{int((~self.observed).sum())} missing entries, {self.passes} passes per chain, "
             f"{self.method})"
         )
+
+    def _axes_of_a_table(self) -> dict[str, Any]:
+        """What ArviZ is to call the rows and columns of a table."""
+        if self.observed.ndim != 2:
+            return {}
+        columns, rows = self.labels.columns, self.labels.index
+        coords = {} if columns is None else {"column": list(columns)}
+        # Labels of several levels are no coordinates.
+        if rows is not None and rows.nlevels == 1:
+            coords["row"] = rows.to_list()
+        return {"coords": coords, "dims": {"x": ["row", "column"]}}
 
     def _holes(self) -> Array:
         """`(chains, draws, missing entries)`."""

@@ -21,7 +21,7 @@ from plmcmc.posterior.quality_warnings import warn_of_evidence
 from plmcmc.rng import Block, RandomState, Streams, rows_of_a_block, seed_of
 
 if TYPE_CHECKING:
-    from plmcmc.posterior.conditional import Conditional
+    from plmcmc.posterior.problem import Problem
 
 
 # Walkers must start wherever chains have been, in all modes.
@@ -45,7 +45,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(
-    conditional: Conditional,
+    problem: Problem,
     particles: int,
     stages: int,
     random_state: RandomState,
@@ -55,14 +55,14 @@ def evidence(
     check_mode()
     check_whole(2, particles=particles)
     check_whole(1, stages=stages)
-    data, seed = conditional.data, seed_of(random_state)
+    data, seed = problem.data, seed_of(random_state)
     with torch.no_grad(), while_sampling():
         # A row with nothing missing is its own evidence.
         complete = data.observed.flatten(1).all(1)
         found = torch.full((data.rows,), torch.nan, dtype=torch.float64, device=complete.device)
         if bool(complete.any()):
             rows = complete.nonzero().flatten()
-            found[rows] = log_prob(conditional.flow_for(rows, 1), data.values[rows])
+            found[rows] = log_prob(problem.flow_for(rows, 1), data.values[rows])
         error = torch.zeros_like(found)
         holes = (~complete).nonzero().flatten()
         passes = [0]
@@ -70,12 +70,12 @@ def evidence(
 
             def work(blocks: list[Block]) -> None:
                 rows = holes[blocks[0].start : blocks[-1].stop]
-                weights, spent = _annealed(conditional, rows, blocks, particles, stages, seed)
+                weights, spent = _annealed(problem, rows, blocks, particles, stages, seed)
                 found[rows], error[rows] = _pooled(weights)
                 passes.append(spent)
 
             if len(holes):
-                numbers = METHOD.footprint(data.values[0].numel(), conditional.width, particles)
+                numbers = METHOD.footprint(data.values[0].numel(), problem.width, particles)
                 at_once = rows_at_once(numbers, data.values)
                 block = rows_of_a_block(data.values.device, numbers)
                 in_chunks(
@@ -87,14 +87,14 @@ def evidence(
 
 
 def _annealed(
-    conditional: Conditional,
+    problem: Problem,
     rows: Tensor,
     blocks: list[Block],
     particles: int,
     stages: int,
     seed: int,
 ) -> tuple[Tensor, int]:
-    batch = conditional.batch(rows, particles)
+    batch = problem.batch(rows, particles)
     streams = {
         purpose: Streams.of_blocks(seed, purpose, blocks, chains=particles, device=rows.device)
         for purpose in ("start", "warmup", "annealing")

@@ -38,14 +38,14 @@ from plmcmc.posterior.quality_warnings import named_rows
 from plmcmc.rng import Block, Streams, rows_of_a_block
 
 if TYPE_CHECKING:
-    from plmcmc.posterior.conditional import Conditional
+    from plmcmc.posterior.problem import Problem
 
 
 @dataclass(frozen=True)
 class Plan:
     """What a call asks for."""
 
-    conditional: Conditional
+    conditional: Problem
     schedule: Schedule
     chains: int
     method: Method

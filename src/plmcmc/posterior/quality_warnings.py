@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from plmcmc.data.refusal import place_of
 from plmcmc.posterior.draws import Draws
 from plmcmc.statistics.convergence import MINIMUM_DRAWS, rhat_by_chance
 
@@ -79,8 +80,8 @@ def _warn_unconverged(draws: Draws) -> None:
     rows = np.flatnonzero(bad.reshape(len(bad), -1).any(1))
     severity = np.where(bad, np.nan_to_num(rhat, nan=np.inf, posinf=np.inf), -np.inf)
     place = tuple(int(i) for i in np.unravel_index(int(np.argmax(severity)), rhat.shape))
-    column = f"column {place[1]}" if len(place) == 2 else f"entry {place[1:]}"
-    worst = f"worst {rhat[place]:.3g} at row {place[0]}, {column}"
+    at = place_of(severity == severity[place], draws.labels.columns)
+    worst = f"worst {rhat[place]:.3g} at {at}"
     chains, count = draws.values.shape[:2]
     missing = int((~draws.observed).sum())
     advice = (

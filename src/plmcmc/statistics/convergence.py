@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -26,10 +29,17 @@ def rhat(values: NDArray[np.floating]) -> NDArray[np.float64]:
     Returns:
         `(*entries)`; NaN where a chain is too short to split or the entry never moves.
     """
+    if values.shape[1] < MINIMUM_DRAWS:
+        return np.full(values.shape[2:], np.nan)
+    return _by_entry(_rhat, values)
+
+
+def _by_entry(
+    statistic: Callable[[Tensor, int], Tensor], values: NDArray[np.floating]
+) -> NDArray[np.float64]:
+    """Return a statistic of every entry's halves of chains, some entries at a time."""
     chains, draws = values.shape[:2]
-    entries, half = values.shape[2:], draws // 2
-    if draws < MINIMUM_DRAWS:
-        return np.full(entries, np.nan)
+    half = draws // 2
     flat = values.reshape(chains, draws, -1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     at_once = max(1, AT_ONCE[device] // (2 * chains * half))
@@ -39,8 +49,8 @@ def rhat(values: NDArray[np.floating]) -> NDArray[np.float64]:
         part = flat[:, :, first : first + at_once]
         halves = np.stack([part[:, :half], part[:, -half:]], 1).reshape(2 * chains * half, -1)
         pooled = torch.as_tensor(np.ascontiguousarray(halves.T)).to(device).double()
-        found.append(_rhat(pooled, half).cpu().numpy())
-    return np.concatenate(found).reshape(entries)
+        found.append(statistic(pooled, half).cpu().numpy())
+    return np.concatenate(found).reshape(values.shape[2:])
 
 
 def _rhat(pooled: Tensor, length: int) -> Tensor:
@@ -76,23 +86,66 @@ def rhat_by_chance(chains: int, draws: int, entries: int) -> float:
 def ess(values: NDArray[np.floating], method: str = "bulk") -> NDArray[np.float64]:
     """Return the effective sample size of every entry, over all chains.
 
+    Same numbers as `arviz_stats`; of the bulk for many entries at once.
+
     Args:
         values: `(chains, draws, *entries)`.
         method: `"bulk"`, `"tail"` (the smaller one of the 5% and the 95% quantile) or `"mean"`.
     """
-    from arviz_stats.base.array import array_stats
-
     entries = values.shape[2:]
     if values.shape[1] < MINIMUM_DRAWS:
         return np.full(entries, np.nan)
-    flat = values.reshape(*values.shape[:2], -1).astype(np.float64)
+    flat = values.reshape(*values.shape[:2], -1)
     moves = np.ptp(flat, axis=(0, 1)) > 0
     result = np.full(flat.shape[2], np.nan)
     if moves.any():
-        tails = TAILS if method == "tail" else None
-        found = array_stats.ess(flat[:, :, moves], 0, 1, method=method, prob=tails)
-        result[moves] = np.asarray(found)
+        own = flat if moves.all() else flat[:, :, moves]
+        found = _by_entry(_bulk_ess, own) if method == "bulk" else _ess_of_arviz(own, method)
+        result[moves] = found
     return result.reshape(entries)
+
+
+def _ess_of_arviz(values: NDArray[np.floating], method: str) -> NDArray[np.float64]:
+    from arviz_stats.base.array import array_stats
+
+    tails = TAILS if method == "tail" else None
+    return np.asarray(array_stats.ess(values.astype(np.float64), 0, 1, method=method, prob=tails))
+
+
+def _bulk_ess(pooled: Tensor, length: int) -> Tensor:
+    """Return the effective sample size of `(entries, draws)`, chains of one length in turn."""
+    ordered, scores = _normal_scores(pooled)
+    correlation = _autocorrelation(scores.unflatten(1, (-1, length)))
+    # Geyer's sequence: sums of pairs of lags, as long as they are positive, never growing.
+    pairs = correlation[:, : length // 2 * 2].unflatten(1, (-1, 2)).sum(2)
+    pairs = pairs[:, : max(1, -(-(length - 2) // 2))]
+    # The pair that the sequence ends with: the first that is not positive, or the last.
+    place = torch.arange(pairs.shape[1], device=pairs.device)
+    end = torch.where(pairs > 0, pairs.shape[1] - 1, place).amin(1, keepdim=True)
+    before = torch.where(place < end, pairs.cummin(1).values, 0.0).sum(1)
+    even, last = correlation.gather(1, 2 * end)[:, 0], pairs.gather(1, end)[:, 0]
+    rest = torch.where((even > 0) | (last >= 0), even, 0.0)
+    count = pooled.shape[1]
+    time = (2 * before - 1 + rest).clamp(min=1 / math.log10(count))
+    # What moved in the middle only, which is left out, is all ties.
+    return torch.where(ordered[:, -1] > ordered[:, 0], count / time, float(count))
+
+
+def _autocorrelation(chains: Tensor) -> Tensor:
+    """Return that of `(entries, chains, draws)` at every lag, `(entries, draws)`; 1 at none."""
+    from scipy.fft import next_fast_len
+
+    length = chains.shape[2]
+    mean = chains.mean(2, keepdim=True)
+    spectrum = torch.fft.rfft(chains - mean, n=next_fast_len(2 * length, real=True))
+    power = spectrum.real.square() + spectrum.imag.square()
+    covariance = torch.fft.irfft(power, n=next_fast_len(2 * length, real=True))[..., :length]
+    covariance = covariance.mean(1) / length
+    within = covariance[:, :1] * length / (length - 1)
+    total = covariance[:, :1] + mean[..., 0].var(1, keepdim=True)
+    found = 1 - (within - covariance) / total
+    found[:, 0] = 1
+    return found
 
 
 def _normal_scores(pooled: Tensor) -> tuple[Tensor, Tensor]:

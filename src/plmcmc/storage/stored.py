@@ -101,12 +101,12 @@ def damage_named(path: Path) -> Iterator[None]:
         raise
     except OSError as e:
         raise FileError(f"{path} cannot be read: {e}") from e
-    except _DAMAGE as e:
+    except DAMAGE as e:
         raise FileError(f"{path} is damaged or was edited: {_brief(e)}. {_AGAIN}") from e
 
 
 # Whatever torch, safetensors and zipfile raise, by how a file is damaged.
-_DAMAGE = (
+DAMAGE = (
     ArithmeticError,
     AttributeError,
     EOFError,
@@ -220,5 +220,5 @@ def _holds_only_a_model(path: Path) -> bool:
         return {entry.name for entry in path.iterdir()} <= {CONFIG, WEIGHTS}
     try:
         return path.is_file() and is_archive(path) and bool(read_archive(path, (CONFIG, WEIGHTS)))
-    except (*_DAMAGE, OSError):
+    except (*DAMAGE, OSError):
         return False

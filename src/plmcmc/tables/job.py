@@ -39,6 +39,7 @@ from plmcmc.disk import (
 )
 from plmcmc.tables.claims import Places, note, noted
 from plmcmc.tables.fill import Filled, Found
+from plmcmc.tables.kinds import counted
 from plmcmc.tables.places import check_length
 from plmcmc.training import TrainingError
 
@@ -67,12 +68,12 @@ class Job:
             return []
         tables = sum(entry.name.startswith(TABLE) for entry in self.path.iterdir())
         found = ["the fitting progress"] if self.checkpoint.exists() else []
-        found += [_counted(tables, "filled table")] if tables else []
+        found += [counted(tables, "filled table")] if tables else []
         for begin, noun in ((PART, "filled part"), (WHOLE, "written table")):
             # A table without rows is written, and has no parts.
             count = _lines(self.path / MANIFEST, begin)
             if count:
-                return [*found, _counted(count, noun)]
+                return [*found, counted(count, noun)]
         return found
 
     def filled(self, number: int) -> Filled | None:
@@ -132,10 +133,6 @@ def claimed_places(path: Path) -> Places:
 def stopped_at(path: Path) -> dict[str, Any]:
     """Return what makes a job that was stopped that job; nothing, if nothing is kept of one."""
     return _identity_at(path) if Job(path).kept() or claimed_places(path) else {}
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _lines(path: Path, begin: bytes) -> int:

@@ -56,11 +56,16 @@ def check_new(path: Path, names: Sequence[str], flag: str | None) -> None:
         )
 
 
-def listed(values: Sequence[Any], most: int = 10) -> str:
+def listed(values: Sequence[Any]) -> str:
     """Return values as a message shows them: the first few, or that there are none."""
     if not values:
         return "none"
-    return ", ".join(map(shown, values[:most])) + ", ..." * (len(values) > most)
+    return ", ".join(map(shown, values[:10])) + ", ..." * (len(values) > 10)
+
+
+def counted(number: int, what: str = "value") -> str:
+    """Return a number of things, in words: 1 value, 2 values."""
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def numbers_of(markers: Iterable[str]) -> frozenset[float]:

@@ -1,4 +1,8 @@
-"""In: a flow and rows with holes. Out: log-densities and completions, at points to step through."""
+"""In: a flow and rows with holes. Out: log-densities and completions, at points to step through.
+
+`point` says what a target is. The default sampler's is `conditional`, the paper's is `projected`
+(with its `auxiliary`), and `table` is that of scores.
+"""
 
 from plmcmc.target.auxiliary import Auxiliary, FlatAuxiliary, NormalAuxiliary
 from plmcmc.target.conditional import ConditionalTarget

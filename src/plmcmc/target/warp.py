@@ -29,9 +29,14 @@ class Warp:
     skew: Tensor
     tail: Tensor
 
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """All four, in their order."""
+        return self.shift, self.scale, self.skew, self.tail
+
     def to(self, like: Tensor) -> Warp:
         """Return the same in the dtype and on the device of `like`."""
-        return Warp(*(p.to(like) for p in (self.shift, self.scale, self.skew, self.tail)))
+        return Warp(*(part.to(like) for part in self.parts))
 
     def outward(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """Return the entries `y` and `log dy/dv` of each."""

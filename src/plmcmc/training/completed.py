@@ -15,15 +15,16 @@ from plmcmc.chains import Acceptance, Schedule, run, stepper_of
 from plmcmc.data import Incomplete
 from plmcmc.flows import Captured, Compiled, Preprocessed, lowered, while_sampling
 from plmcmc.kernels import NonFiniteStart
-from plmcmc.posterior import Conditional, ConvergenceWarning, Method, condition, methods
+from plmcmc.posterior import ConvergenceWarning, Method, methods
 from plmcmc.posterior.memory import in_chunks, rows_at_once
+from plmcmc.posterior.problem import Problem, problem_of
 from plmcmc.rng import Block, Streams, rows_of_a_block
 from plmcmc.training.ascent import Ascent
 from plmcmc.training.divergence import Astray, Steady, TrainingError
 from plmcmc.training.maximise import maximise
 from plmcmc.training.optimizers import set_rate
 from plmcmc.training.refusal import parameters_of
-from plmcmc.training.resuming import fill, moments_of
+from plmcmc.training.resuming import fill
 from plmcmc.training.schedule import EMSchedule
 
 # Of the rows: if more never moved, training learns from where it began.
@@ -84,7 +85,7 @@ class CompletedEpoch:
         # Checked once: E-steps ask it with other weights.
         asked = data.select(self.holed if len(self.holed) > 0 else slice(1))
         try:
-            self.conditional = condition(flow.eval(), asked.values, asked.observed)
+            self.problem = problem_of(flow.eval(), asked.values, asked.observed)
             lowered(flow, schedule.precision)
         except TypeError as error:
             raise TrainingError(str(error)) from error
@@ -108,7 +109,7 @@ class CompletedEpoch:
     def tensors(self) -> dict[str, Tensor]:
         """Return weights, the optimizer's moments and the history."""
         tensors = {f"now.{key}": value for key, value in self.inner.state_dict().items()}
-        tensors |= moments_of(self.optimizer) | self.steady.tensors()
+        tensors |= self.steady.tensors()
         return tensors | {"losses": self.losses, "acceptance": self.acceptance}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -147,22 +148,22 @@ class CompletedEpoch:
 
     def _expect(self, completed: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
         """Walk every copy's chain; return where they are, and acceptance of rows with holes."""
-        copies, data = self.schedule.copies, self.conditional.data
+        copies, data = self.schedule.copies, self.problem.data
         stacked = completed.unflatten(0, (-1, copies)).clone()
         before, after = stacked[self.holed], torch.empty_like(stacked[self.holed])
         # A method that looks whether the flow has derivatives must not meet it in training.
         self.flow.eval()
         method = self._method(epoch)
         # Another one: what it finds out about the flow is true of these weights only.
-        conditional = replace(self.conditional, flow=self._asked(method))
+        problem = replace(self.problem, flow=self._asked(method))
         rates = torch.zeros(data.rows, dtype=torch.float64)
 
         def walk(blocks: list[Block]) -> None:
             rows = torch.arange(blocks[0].start, blocks[-1].stop, device=before.device)
-            y, rate = self._walked(conditional, method, before[rows], blocks, epoch)
+            y, rate = self._walked(problem, method, before[rows], blocks, epoch)
             after[rows], rates[rows.cpu()] = y, rate
 
-        numbers = method.footprint(data.values[0].numel(), conditional.most_holes, copies)
+        numbers = method.footprint(data.values[0].numel(), problem.width, copies)
         in_chunks(
             data.rows,
             rows_at_once(numbers, before),
@@ -201,12 +202,12 @@ class CompletedEpoch:
         method = self.schedule.method_after(epoch)
         if isinstance(method, methods.Auto):
             first = torch.arange(1, device=self.data.values.device)
-            return method.choose(self.conditional.batch(first, 1))
+            return method.choose(self.problem.batch(first, 1))
         return method
 
     def _walked(
         self,
-        conditional: Conditional,
+        problem: Problem,
         method: Method,
         y: Tensor,
         blocks: list[Block],
@@ -217,7 +218,7 @@ class CompletedEpoch:
         rows = torch.arange(blocks[0].start, blocks[-1].stop, device=y.device)
         options = {"chains": copies, "device": y.device}
         streams = Streams.of_blocks(self.seed, f"chains-{epoch}", blocks, **options)
-        batch, y = conditional.batch(rows, copies), y.flatten(0, 1)
+        batch, y = problem.batch(rows, copies), y.flatten(0, 1)
         if self.schedule.start is not None:
             # Of their own: samples that overflow are drawn again, and must not disturb chains.
             first = Streams.of_blocks(self.seed, f"starts-{epoch}", blocks, **options)

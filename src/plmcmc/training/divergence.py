@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
+from plmcmc.training.resuming import moments_of
+
 Found = TypeVar("Found")
 # What is left of the steps after each fault, and after how many in a row there is an error.
 SMALLER, MOST = 0.5, 5
@@ -57,8 +59,8 @@ class Steady:
         self.good: list[Tensor] = []
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what a checkpoint needs."""
-        return {"steady.share": self.share, "steady.loss": self.loss}
+        """Return what a checkpoint needs, the optimizer's moments among it."""
+        return moments_of(self.optimizer) | {"steady.share": self.share, "steady.loss": self.loss}
 
     def run(self, where: str, work: Callable[[], Found], *others: Tensor) -> Found:
         """Return what a stretch of training comes to.

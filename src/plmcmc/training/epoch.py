@@ -16,7 +16,7 @@ from plmcmc.training.ascent import Ascent
 from plmcmc.training.divergence import Steady, TrainingError
 from plmcmc.training.maximise import maximise
 from plmcmc.training.optimizers import set_rate
-from plmcmc.training.resuming import fill, moments_of
+from plmcmc.training.resuming import fill
 
 GRADIENT_CLIP = 10.0
 # Numbers in the held-out rows that are scored at once.
@@ -124,8 +124,7 @@ class Epoch:
         """Return weights, the optimizer's moments and the history."""
         tensors = {f"now.{key}": value for key, value in self.inner.state_dict().items()}
         tensors |= {f"best.{key}": value for key, value in self.best.items()}
-        tensors |= moments_of(self.optimizer) | self.steady.tensors()
-        return tensors | {"history": self.history}
+        return tensors | self.steady.tensors() | {"history": self.history}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""

@@ -23,6 +23,7 @@ from plmcmc.training.refusal import (
     refuse_lower_float64,
     refuse_noise,
     refuse_precision,
+    refuse_rate,
 )
 from plmcmc.training.resuming import checkpoint_of, described_flow
 
@@ -101,6 +102,7 @@ def fit_flow(
     flow = _unconditional(flow)
     refuse_noise(noise)
     refuse_less_than_one(epochs=epochs, batch_size=batch_size, patience=patience)
+    refuse_rate(learning_rate)
     refuse_precision(precision)
     refuse_lower_float64(flow, precision)
     seed = resumed_seed(checkpoint, random_state)
@@ -158,7 +160,10 @@ def _split(flow: Any, x: Any, held_out: float, seed: int) -> tuple[Tensor, Tenso
         )
     count = round(held_out * data.rows)
     if count == data.rows or (held_out > 0 and count == 0):
-        raise TrainingError(f"{data.rows} rows cannot be split with held_out={held_out}")
+        raise TrainingError(
+            f"{data.rows} rows cannot be split with held_out={held_out}: pass more rows, or "
+            "held_out=0"
+        )
     order = torch.randperm(data.rows, generator=generator(seed, "split"))
     order = order.to(data.values.device)
     return data.values[order[count:]], data.values[order[:count]]

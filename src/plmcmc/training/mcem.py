@@ -64,6 +64,11 @@ class MonteCarloEM:
 
     schedule: EMSchedule = field(default=EMSchedule())
 
+    def __post_init__(self) -> None:
+        """Refuse what is no schedule."""
+        if not isinstance(self.schedule, EMSchedule):
+            raise TypeError(f"schedule must be an EMSchedule; got {self.schedule!r}")
+
     def fit(
         self,
         flow: Any,

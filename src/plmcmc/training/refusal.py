@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -16,6 +17,8 @@ from plmcmc.training.divergence import TrainingError
 def refuse_less_than_one(**numbers: int) -> None:
     """Refuse counts that are none."""
     for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise TrainingError(f"{name} must be a whole number; got {number!r}")
         if number < 1:
             raise TrainingError(f"{name} must be at least 1; got {number}")
 
@@ -24,6 +27,12 @@ def refuse_noise(noise: float) -> None:
     """Refuse what is no standard deviation."""
     if not 0 <= noise < math.inf:
         raise TrainingError(f"noise must be a standard deviation, 0 or more; got {noise}")
+
+
+def refuse_rate(rate: float) -> None:
+    """Refuse what is no learning rate."""
+    if not isinstance(rate, int | float | np.number) or not 0 < rate < math.inf:
+        raise TrainingError(f"learning_rate must be a positive number; got {rate!r}")
 
 
 def refuse_precision(precision: str) -> None:

@@ -12,7 +12,12 @@ from plmcmc.chains import Start
 from plmcmc.posterior import Method, methods
 from plmcmc.training.divergence import TrainingError
 from plmcmc.training.optimizers import OPTIMIZERS, optimizer_of
-from plmcmc.training.refusal import refuse_less_than_one, refuse_noise, refuse_precision
+from plmcmc.training.refusal import (
+    refuse_less_than_one,
+    refuse_noise,
+    refuse_precision,
+    refuse_rate,
+)
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class EMSchedule:
             raise TrainingError(
                 f"optimizer must be one of {', '.join(OPTIMIZERS)}; got {self.optimizer!r}"
             )
+        refuse_rate(self.learning_rate)
         refuse_precision(self.precision)
         refuse_noise(self.noise)
         if not 0 <= self.falling <= 1:
@@ -86,6 +92,14 @@ class EMSchedule:
             )
         if self.momentum != 0 and self.optimizer != "rmsprop":
             raise TrainingError(f"momentum is only for RMSprop; {self.optimizer} takes none")
+        if self.clip is not None and not self.clip > 0:
+            raise TrainingError(
+                f"clip must be the largest norm of a gradient, or None; got {self.clip}"
+            )
+        if self.start is not None and (isinstance(self.start, type) or not callable(self.start)):
+            raise TrainingError(
+                f"start must be one such as plmcmc.Unconditional(), or None; got {self.start!r}"
+            )
         if list(self.later) != sorted(self.later, key=lambda pair: pair[0]):
             raise TrainingError("later must list its epochs in increasing order")
         for method in (self.method, *(later for _, later in self.later)):

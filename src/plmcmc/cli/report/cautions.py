@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from plmcmc.cli.printable import counted
 from plmcmc.imputation.convergence import CONVERGED, LIMIT
 from plmcmc.imputation.diagnosis import LEVEL, Diagnosis
 from plmcmc.tables.fill import Found
+from plmcmc.tables.kinds import counted
 
 # Shares of a column's cells, and numbers of values, from which on there is a warning.
 NEARLY_ALL, FEW_VALUES, FEW_ROWS = 0.8, 30, 100

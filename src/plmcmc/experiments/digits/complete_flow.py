@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 import torch
 
-from plmcmc.experiments.cache import made_once, shared_path
+from plmcmc.experiments.cache import shared_path, trained_once
 from plmcmc.experiments.readings import LEVELS
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
-from plmcmc.flows import Preprocessed, load, save
+from plmcmc.flows import Preprocessed
 from plmcmc.training import MonteCarloEM, paper_mnist
 
 # How the paper is read where it tells of the flow, for all that ask it.
@@ -49,15 +50,9 @@ class FlowOfDigits:
         One that is there already is read; training that was stopped goes on.
         """
         path = shared_path(place, "digits", asdict(self), seed, digits)
-        checkpoint = path.with_suffix(".checkpoint")
-        with made_once(path) as wanted:
-            if wanted:
-                save(self._fit(digits, place, seed, checkpoint), path)
-            checkpoint.unlink(missing_ok=True)
-        flow: Any = load(path)
-        return flow.to(place.device).eval()
+        return trained_once(path, place, partial(self._fit, digits, place, seed))
 
-    def _fit(self, digits: Pixels, place: Place, seed: int, checkpoint: Any) -> Preprocessed:
+    def _fit(self, digits: Pixels, place: Place, seed: int, checkpoint: Path) -> Preprocessed:
         preset = replace(paper_mnist(), width=self.width, features=digits[0].size)
         schedule = replace(
             preset.schedule,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plmcmc.experiments.cache import made_once, read_arrays, shared_path, write_arrays
+from plmcmc.experiments.cache import read_arrays, shared_path, trained_once, write_arrays
 from plmcmc.experiments.sources import Pixels
 from plmcmc.experiments.study import Place
-from plmcmc.flows import Preprocessed, load, save
+from plmcmc.flows import Preprocessed
 from plmcmc.training import EMSchedule, FittedEM, MonteCarloEM, paper_mnist
 
 Seen = NDArray[np.bool_]
@@ -84,23 +84,16 @@ class FlowOfHoledDigits:
         What is there already is read; training that was stopped goes on.
         """
         path = shared_path(place, "holed-digits", asdict(self), seed, digits, observed)
-        history, checkpoint = path.with_suffix(".npz"), path.with_suffix(".checkpoint")
-        with made_once(path) as wanted:
-            if wanted:
-                fitted = self._fit(digits, observed, place, seed, checkpoint)
-                # What the flow itself does not hold; the flow comes after.
-                write_arrays(
-                    history,
-                    {
-                        "completed": fitted.completed[0],
-                        "acceptance": np.array(fitted.acceptance),
-                        "losses": np.array(fitted.losses),
-                    },
-                )
-                save(fitted.flow.cpu(), path)
-            checkpoint.unlink(missing_ok=True)
-        flow: Any = load(path)
-        return Trained(flow.to(place.device).eval(), **read_arrays(history))
+        history = path.with_suffix(".npz")
+
+        def train(checkpoint: Path) -> Preprocessed:
+            fitted = self._fit(digits, observed, place, seed, checkpoint)
+            # What the flow itself does not hold; the flow comes after.
+            arrays = {"completed": fitted.completed[0], "acceptance": np.array(fitted.acceptance)}
+            write_arrays(history, arrays | {"losses": np.array(fitted.losses)})
+            return fitted.flow
+
+        return Trained(trained_once(path, place, train), **read_arrays(history))
 
     def _fit(
         self, digits: Pixels, observed: Seen, place: Place, seed: int, checkpoint: Path

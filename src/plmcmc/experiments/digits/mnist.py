@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
@@ -23,7 +21,7 @@ from plmcmc.experiments.markdown import OURS, PL_MCMC, table
 from plmcmc.experiments.pictures import as_bytes, strips_of, write_strips
 from plmcmc.experiments.readings import MIXTURE, WHITENED
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
-from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
+from plmcmc.experiments.study import Experiment, Found, Place, file_name, more, timed
 from plmcmc.flows import full_precision, sample
 from plmcmc.posterior import Draws, condition
 from plmcmc.posterior.methods import Metropolis, Pullback
@@ -118,19 +116,15 @@ class Mnist(Experiment):
             return self._sampled(flow, digits)
         cell, way = part.split(", ")
         task = HiddenDigits.of(digits, self.digits, mechanism_of(cell), SEED)
-        began = time.perf_counter()
-        with warnings.catch_warnings():
-            # Whether chains have converged is told in numbers.
-            warnings.simplefilter("ignore")
+        with timed() as taken:
             if way == PAPER:
                 done = self._paper(flow, task, part, place)
             else:
                 done = self._default(flow, task, place)
-        seconds = round(time.perf_counter() - began, 1)
         last = task.within(done.draws.values[:, -1])
         mean = task.within(done.averaged).mean(0)
         numbers = task.errors(last, mean) | convergence_of(done.draws)
-        numbers |= {"seconds": seconds, "progress": done.labels}
+        numbers |= taken | {"progress": done.labels}
         return Found(numbers, task.pictures(last[0], mean, task.within(done.progress)))
 
     @torch.no_grad()

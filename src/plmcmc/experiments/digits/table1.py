@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,14 +13,13 @@ import numpy as np
 from plmcmc.chains import described
 from plmcmc.experiments.digits.filler import Budget
 from plmcmc.experiments.digits.fillers import FILLERS
-from plmcmc.experiments.digits.judge import Judge
+from plmcmc.experiments.digits.judge import Judge, kept_scores, scored
 from plmcmc.experiments.digits.missing import MECHANISMS, masks_of, mechanism_of
-from plmcmc.experiments.digits.resumable_tests import kept_scores, scored
 from plmcmc.experiments.digits.rows import TOLD, Numbers, judges
 from plmcmc.experiments.markdown import row_label, table
 from plmcmc.experiments.readings import LEVELS, MIXTURE, WHITENED, not_reduced
 from plmcmc.experiments.sources import Digits, embedded_digits, mnist
-from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
+from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more, timed
 
 # The cells that bars are set for come first.
 CELLS = tuple(f"{kind} {rate}" for rate in (0.6, 0.3, 0.9) for kind in MECHANISMS)
@@ -104,30 +101,26 @@ class Table1(Experiment):
 
     def run(self, part: str, place: Place) -> Found:
         """Train on one set of incomplete digits and complete all test sets."""
-        cell, training, method = part.split(", ")
-        seed, hide = int(training.removeprefix("training ")), mechanism_of(cell)
+        cell, number, method = part.split(", ")
+        seed, hide = int(number.removeprefix("training ")), mechanism_of(cell)
         digits = self._digits(place)
         judge = Judge.of(digits, self.lenet_epochs, place)
-        began, anew = time.perf_counter(), place.begins(part)
-        with warnings.catch_warnings():
-            # Convergence is told in numbers, where it is looked at.
-            warnings.simplefilter("ignore")
-            observed = hide(digits.train, seed)
-            # No more than it asks for: its numbers depend on nothing else.
-            budget: Any = SimpleNamespace(**self._asked(method))
-            kept = place.checkpoint(part)
+        anew, kept = place.begins(part), place.checkpoint(part)
+        # No more than it asks for: its numbers depend on nothing else.
+        budget: Any = SimpleNamespace(**self._asked(method))
+        filler = FILLERS[method](budget, place, seed, kept / "training")
+        with timed() as training:
+            filler.fit(digits.train, hide(digits.train, seed))
+        with timed() as testing:
             of = [self.settings(), self.settings_of(part), place.device.partition(":")[0]]
-            filler = FILLERS[method](budget, place, seed, kept / "training")
-            filler.fit(digits.train, observed)
-            trained = time.perf_counter() - began
             numbers = kept_scores(
                 kept / "tests.json",
                 described([*of, judge.name, judge.truth, filler.trained]),
                 [1000 * (seed + 1) + number for number in range(self.tests)],
                 partial(scored, filler, judge, hide),
             )
-        seconds = {"seconds of training": round(trained, 1)}
-        seconds["seconds in all"] = round(time.perf_counter() - began, 1)
+        seconds = {"seconds of training": training["seconds"]}
+        seconds["seconds in all"] = round(training["seconds"] + testing["seconds"], 1)
         told = {"classifier's accuracy": judge.accuracy, "classifier": judge.name}
         told |= filler.told
         first = {f"mean {key}": float(np.mean(own)) for key, own in numbers.items()}

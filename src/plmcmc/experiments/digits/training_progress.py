@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +16,7 @@ from plmcmc.experiments.markdown import table
 from plmcmc.experiments.pictures import Bytes, as_bytes, covered, write_strips
 from plmcmc.experiments.readings import LEVELS, MIXTURE, WHITENED, not_reduced
 from plmcmc.experiments.sources import Pixels, embedded_digits, mnist
-from plmcmc.experiments.study import Experiment, Found, Place, file_name, more
+from plmcmc.experiments.study import Experiment, Found, Place, file_name, more, timed
 from plmcmc.statistics import reconstruction_rmse
 
 CELLS = ("I.M. 0.6", "P.M. 0.6")
@@ -75,12 +73,9 @@ class TrainingProgress(Experiment):
         digits = found.train[: self.digits]
         observed = mechanism_of(cell)(digits, SEED)
         training = self.training.first_round if when == FIRST else self.training
-        began = time.perf_counter()
-        with warnings.catch_warnings():
-            # Chains that stand still are told of in numbers.
-            warnings.simplefilter("ignore")
+        with timed() as taken:
             trained = training.trained(digits, observed, place, SEED)
-        return _found(trained, digits, observed, round(time.perf_counter() - began, 1))
+        return _found(trained, digits, observed, taken)
 
     def report(self, found: Mapping[str, Found], place: Place) -> str:
         """Return errors and acceptance; write the imputed digits and the acceptance's course."""
@@ -155,7 +150,7 @@ class TrainingProgress(Experiment):
         return path
 
 
-def _found(trained: Trained, digits: Pixels, observed: Seen, seconds: float) -> Found:
+def _found(trained: Trained, digits: Pixels, observed: Seen, taken: dict[str, float]) -> Found:
     completed = trained.completed.reshape(digits.shape)
     seen = observed.sum(0).clip(1)
     typical = np.broadcast_to(np.where(observed, digits, 0).sum(0) / seen, digits.shape)
@@ -163,7 +158,7 @@ def _found(trained: Trained, digits: Pixels, observed: Seen, seconds: float) -> 
         "RMSE": round(reconstruction_rmse(digits, completed, ~observed), 5),
         "RMSE of the mean": round(reconstruction_rmse(digits, typical, ~observed), 5),
         "acceptance": [round(float(rate), 5) for rate in trained.acceptance],
-        "seconds": seconds,
+        **taken,
     }
     whole = as_bytes(digits[:SHOWN])
     arrays = {"truth": whole, "seen": covered(whole, observed[:SHOWN])}

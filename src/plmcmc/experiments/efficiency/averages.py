@@ -12,6 +12,7 @@ from torch import Tensor
 from plmcmc.chains import Replayed, Start, progress_bar
 from plmcmc.flows import Captured, while_sampling
 from plmcmc.posterior import Conditional, Method
+from plmcmc.posterior.conditional import problem_in
 from plmcmc.rng import Streams
 
 
@@ -60,7 +61,7 @@ def follow(
         progress: show a bar; None does on a terminal.
     """
     row = torch.zeros(1, dtype=torch.long, device=conditional.data.values.device)
-    batch = conditional.batch(row, chains)
+    batch = problem_in(conditional).batch(row, chains)
     if row.is_cuda:
         batch = batch._replace(flow=Captured(batch.flow))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -20,7 +19,7 @@ from plmcmc.experiments.digits.masked import MaskedDigit, masked_digit
 from plmcmc.experiments.efficiency.figures import envelopes, middle_and_spread
 from plmcmc.experiments.markdown import over_replications, table, with_error
 from plmcmc.experiments.readings import MIXTURE, WHITENED
-from plmcmc.experiments.study import Experiment, Found, Place, more
+from plmcmc.experiments.study import Experiment, Found, Place, more, timed
 from plmcmc.posterior.methods import Metropolis
 from plmcmc.target import NormalAuxiliary
 
@@ -78,17 +77,16 @@ class Decisions(Experiment):
     def run(self, part: str, place: Place) -> Found:
         """Follow the chains of one replication."""
         case = self.task.case(place)
-        began = time.perf_counter()
-        found = decision_study(
-            case.flow,
-            case.row,
-            method=Metropolis(self.perturb, self.resample, NormalAuxiliary(self.auxiliary)),
-            proposals=self.proposals,
-            chains=self.chains,
-            random_state=int(part.removeprefix("replication ")),
-            progress=place.progress,
-        )
-        seconds = round(time.perf_counter() - began, 1)
+        with timed() as taken:
+            found = decision_study(
+                case.flow,
+                case.row,
+                method=Metropolis(self.perturb, self.resample, NormalAuxiliary(self.auxiliary)),
+                proposals=self.proposals,
+                chains=self.chains,
+                random_state=int(part.removeprefix("replication ")),
+                progress=place.progress,
+            )
         curves = curves_of(found)
         numbers = {
             f"{kind}, {window}": share(curves, kind, *span)
@@ -96,7 +94,7 @@ class Decisions(Experiment):
             for kind in KINDS
         }
         accepted = round(float(found.acceptance.mean()), 5)
-        return Found(numbers | {"acceptance": accepted, "seconds": seconds}, curves)
+        return Found(numbers | {"acceptance": accepted} | taken, curves)
 
     def report(self, found: Mapping[str, Found], place: Place) -> str:
         """Return averages, early and late; draw both curves."""

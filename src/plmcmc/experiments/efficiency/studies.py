@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -25,7 +24,7 @@ from plmcmc.experiments.efficiency.captions import (
 from plmcmc.experiments.efficiency.converged import Converged, Truth
 from plmcmc.experiments.efficiency.figures import draw_curves, draw_means, envelopes
 from plmcmc.experiments.readings import MIXTURE, WHITENED
-from plmcmc.experiments.study import Experiment, Found, Place, more
+from plmcmc.experiments.study import Experiment, Found, Place, more, timed
 from plmcmc.posterior import Method, condition
 from plmcmc.posterior.methods import Gibbs, Metropolis, Pullback
 from plmcmc.target import FlatAuxiliary, NormalAuxiliary
@@ -139,9 +138,8 @@ class Efficiency(Experiment):
         if part == CONVERGED:
             return self._converged(case, truth)
         name, number = part.split(", ")
-        began = time.perf_counter()
-        averages = self._follow(name, int(number.removeprefix("replication ")), case, place)
-        seconds = round(time.perf_counter() - began, 1)
+        with timed() as taken:
+            averages = self._follow(name, int(number.removeprefix("replication ")), case, place)
         pixels = case.pixels(averages.means)
         curves = {
             "proposals": averages.proposals,
@@ -150,9 +148,8 @@ class Efficiency(Experiment):
             "RMSE to the converged mean": case.error(pixels, truth.mean),
             "acceptance": averages.acceptance,
         }
-        numbers = ends_of(curves) | {"seconds": seconds}
         picture = np.where(case.observed, case.truth, pixels[-1]).astype(np.float32)
-        return Found(numbers, curves | {"mean": picture})
+        return Found(ends_of(curves) | taken, curves | {"mean": picture})
 
     def _converged(self, case: Case, truth: Truth) -> Found:
         numbers: dict[str, Any] = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +20,7 @@ from plmcmc.experiments.images.report import reported
 from plmcmc.experiments.images.task import SEED, TASKS, Task, patches, samples, with_drawn
 from plmcmc.experiments.pictures import as_bytes
 from plmcmc.experiments.sources import Pixels
-from plmcmc.experiments.study import Experiment, Found, Place, more
+from plmcmc.experiments.study import Experiment, Found, Place, more, timed
 from plmcmc.flows import Absolute, Preprocessed
 from plmcmc.posterior import Draws, condition
 from plmcmc.posterior.methods import Metropolis, Pullback
@@ -102,16 +100,12 @@ class Completion(Experiment):
         images = self._images(flow, place)
         hide = RightHalf() if what == HALF else CentreSquare(int(what.removeprefix("hole ")))
         observed = hide(images)
-        began = time.perf_counter()
-        with warnings.catch_warnings():
-            # Whether chains have converged is told in numbers.
-            warnings.simplefilter("ignore")
+        with timed() as taken:
             if way == DEFAULT:
                 draws, initial = self._default(flow, images, observed, place), None
             else:
                 draws, initial = self._paper(flow, images, observed, part, place)
-        told["seconds"] = round(time.perf_counter() - began, 1)
-        return self._found(flow, draws, images, initial, told)
+        return self._found(flow, draws, images, initial, told | taken)
 
     @property
     def _task(self) -> Task:

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from plmcmc.data import DataError
-from plmcmc.experiments.cache import made_once
+from plmcmc.experiments.cache import trained_once
 from plmcmc.experiments.sources import Pixels, embedded_photographs
 from plmcmc.experiments.study import Place
-from plmcmc.flows import ChannelsFirst, Dequantise, Glow, Preprocessed, Whiten, load, save
+from plmcmc.flows import ChannelsFirst, Dequantise, Glow, Preprocessed, Whiten, load
 from plmcmc.training import fit_flow
 
 # How each flow of docs/results/images.md was trained: a file of the directory of data, and options.
@@ -117,15 +117,11 @@ def command(name: str, place: Place) -> str:
 
 def tiny(place: Place) -> Preprocessed:
     """Return a small Glow of patches of photographs, trained within seconds and kept."""
-    path = place.shared / TINY
-    with made_once(path) as wanted:
-        if wanted:
-            save(_fit(), path)
-    flow: Any = load(path)
-    return flow.to(place.device).eval()
+    return trained_once(place.shared / TINY, place, _fit)
 
 
-def _fit() -> Preprocessed:
+def _fit(checkpoint: Path) -> Preprocessed:
+    del checkpoint
     centre = Whiten(torch.full((1,), 0.5), torch.ones(1))
     glow = Glow((3, SIDE, SIDE), levels=SCALES, steps=STEPS, width=WIDTH, random_state=0)
     flow = Preprocessed([Dequantise(LEVELS), centre, ChannelsFirst()], glow)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
@@ -17,7 +15,7 @@ from plmcmc.data import Independent
 from plmcmc.experiments.markdown import row_label, table
 from plmcmc.experiments.readings import LEVELS, MIXTURE, WHITENED, not_reduced
 from plmcmc.experiments.sources import EMBEDDED, Table, embedded_table, uci
-from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more
+from plmcmc.experiments.study import BY_PART, Experiment, Found, Place, more, timed
 from plmcmc.experiments.tables.fillers import (
     ASKED,
     DRAWS,
@@ -114,15 +112,12 @@ class Table2(Experiment):
         seed = int(mask.removeprefix("mask "))
         truth = embedded_table(name) if self.embedded else uci(name, place)
         missing = ~Independent(self.rate)(truth, seed)
-        began, anew = time.perf_counter(), place.begins(part)
-        with warnings.catch_warnings():
-            # Whether chains have converged is told, where it is looked at.
-            warnings.simplefilter("ignore")
+        anew = place.begins(part)
+        with timed() as taken:
             holed = np.where(missing, np.nan, truth)
             filler = TableFiller(self._asked(method), place, place.checkpoint(part))
             filled = filler(method, name, holed, seed)
-        seconds = {"seconds": round(time.perf_counter() - began, 1)} if anew else {}
-        return Found(scores(truth, missing, filled) | seconds | dict(filled.told))
+        return Found(scores(truth, missing, filled) | (taken if anew else {}) | dict(filled.told))
 
     def report(self, found: Mapping[str, Found], place: Place) -> str:
         """Return a table of each score, the paper's beside ours, and the distance to the best."""

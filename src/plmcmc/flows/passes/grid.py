@@ -36,10 +36,10 @@ def whole(x: Tensor) -> Tensor:
     if torch.compiler.is_compiling():
         # Functions of one's own are opaque to a compiler. Both sums are exact.
         return x + (x.round() - x).detach()
-    return Whole.apply(x)
+    return _Rounded.apply(x)
 
 
-class Whole(Function):
+class _Rounded(Function):
     """Rounding that slopes do not see."""
 
     generate_vmap_rule = True

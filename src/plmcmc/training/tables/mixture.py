@@ -35,7 +35,7 @@ def fit_mixture(
         source: of the rows that it begins at.
         steps: of expectation-maximisation.
     """
-    rows = _Rows.of(x, observed)
+    rows = _Rows(x, observed, *patterns_of(observed))
     noise = torch.randn(x.shape, generator=source, dtype=x.dtype)
     begin = torch.randperm(len(x), generator=source)[:components]
     eye = torch.eye(x.shape[1], dtype=x.dtype)
@@ -56,10 +56,6 @@ class _Rows(NamedTuple):
     observed: Tensor
     patterns: Tensor
     which: Tensor
-
-    @classmethod
-    def of(cls, x: Tensor, observed: Tensor) -> _Rows:
-        return cls(x, observed, *patterns_of(observed))
 
 
 def _step(old: Components, rows: _Rows) -> Components:

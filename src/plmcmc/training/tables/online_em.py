@@ -22,7 +22,7 @@ from plmcmc.kernels import differentiated, table_moves
 from plmcmc.rng import Streams
 from plmcmc.target import TableTarget
 from plmcmc.training.divergence import Astray, Steady
-from plmcmc.training.resuming import fill, moments_of
+from plmcmc.training.resuming import fill
 from plmcmc.training.tables.ascent import TableAscent
 from plmcmc.training.tables.gaussian import Gaussian, precision_of
 from plmcmc.training.tables.references import References
@@ -198,7 +198,7 @@ class TableEM:
         tensors = {f"now.{key}": value for key, value in self.flow.state_dict().items()}
         tensors |= {f"averaged.{key}": value for key, value in self.averaged.state_dict().items()}
         tensors |= {f"best.{key}": value for key, value in self.best.state_dict().items()}
-        return tensors | moments_of(self.ascent.optimizer) | self.steady.tensors()
+        return tensors | self.steady.tensors()
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from where `tensors()` was taken."""
