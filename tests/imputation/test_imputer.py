@@ -281,7 +281,8 @@ def test_a_statistic_set_later_is_checked(fitted):
 
 
 def test_warnings_point_at_whoever_asked(monkeypatch):
-    x = np.random.default_rng(0).normal(size=(60, 2))
+    # Of fewer rows each draw is of a model of its own, and has no chain to be told of.
+    x = np.random.default_rng(0).normal(size=(200, 2))
     x[:20, 1] = np.nan
     imputer = FlowImputer(replace(TINY, states=20, chains=2), random_state=0).fit(x)
     monkeypatch.setattr(convergence, "CONVERGED", 2.0)

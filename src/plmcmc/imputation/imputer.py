@@ -28,6 +28,7 @@ from plmcmc.imputation.likelihood import log_likelihood
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import interval_ends
 from plmcmc.rng import RandomState
+from plmcmc.training.tables.posterior import few_rows
 from plmcmc.training.tables.team import Team
 
 Array = NDArray[np.float64]
@@ -135,10 +136,16 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self.layout_.fill(table, self._told(drawn))
 
     def sample(self, X: Any, draws: int = 20) -> Array:
-        """Return `(draws, rows, columns)` of completed tables, as numbers or codes of levels."""
+        """Return `(draws, rows, columns)` of completed tables, as numbers or codes of levels.
+
+        With 6 to 100 rows per column (a category counts as several), draws also reflect the
+        uncertainty of the model, like the tables of `complete`.
+        """
         draws = _counted("draws", draws)
         _, codes = self._opened(X)
-        return self._told(self._drawing.spread(codes, draws))
+        drawing = self._drawing
+        few = few_rows(self.rows_, self.model_.schema.width)
+        return self._told((drawing.proper if few else drawing.spread)(codes, draws))
 
     def complete(self, X: Any, m: int = 20, *, delta: Mapping[str, float] | None = None) -> list:
         """Return `m` completed tables, of the type of `X`: analyse each, then `plmcmc.pool`.
