@@ -70,6 +70,7 @@ def test_delta_shifts_what_was_imputed_and_nothing_else(short):
         ([1.0, 0.0], "expected numbers by column name, such as .* got list"),
         ({"colour": 1.0}, "which is categorical: only numbers"),
         ({"size": np.inf}, "must be finite"),
+        ({"size": "1"}, "delta of column 'size' must be a number; got '1'"),
     ],
 )
 def test_what_cannot_be_shifted_is_named(delta, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -174,8 +175,8 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         (codes) are values that were drawn; unordered levels have no interval: their ends are NaN
         unless all draws agree.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1; got {level}")
+        if not isinstance(level, Real) or not 0 < level < 1:
+            raise ValueError(f"level must be a number between 0 and 1; got {level!r}")
         return interval_ends(self.sample(X, draws), level, self.layout_.kinds)
 
     def log_prob(self, X: Any) -> Array:

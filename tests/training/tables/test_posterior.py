@@ -57,7 +57,7 @@ def test_a_column_that_is_mostly_missing_is_less_certain():
     seen[20:, 1] = False
     found = Copula(expectation_maximisation(x, seen), [torch.where(seen, x, 0.0)], seen)
     drawn = drawn_gaussians(found, 300, seed=0, ridge=1e-3)
-    mean, covariance = found.gaussian
+    covariance = found.gaussian.covariance
     gain = covariance[0, 1] / covariance[0, 0]
     rest = covariance[1, 1] - gain * covariance[0, 1]
     # A regression on 20 rows; 20/17 is owed to its three parameters. Of 300 draws, hardly
