@@ -4,9 +4,9 @@
 
 A quarter of the values is hidden. In each replicate one imputer is fitted, and 200 draws of every
 hidden value are taken in two ways: by `sample`, whose draws come from models that might as well
-have been learned, and from the fitted model alone. Beside them: scikit-learn's IterativeImputer,
-drawing from its posterior. Coverage of 90% intervals, fair CRPS in deviations of the columns, and
-the share of hidden values beyond all that were seen of their column: no interval reaches those.
+have been learned, and from the fitted model alone. Coverage of 90% intervals, fair CRPS in
+deviations of the columns, and the share of hidden values beyond all that were seen of their column:
+no interval reaches those.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from sklearn import datasets
-from sklearn.experimental import enable_iterative_imputer  # noqa: F401
-from sklearn.impute import IterativeImputer
 
 import plmcmc
 from plmcmc.imputation import Effort
 from plmcmc.statistics import coverage, crps, interval
 from plmcmc.training.tables.settings import TableTraining
 
-RATE, LEVEL, DRAWS, ITERATIVE_DRAWS = 0.25, 0.9, 200, 40
+RATE, LEVEL, DRAWS = 0.25, 0.9, 200
 # Of tables as small as these the Gaussian is hardly improved on.
 SHORT = Effort(
     members=2,
@@ -41,7 +39,7 @@ SHORT = Effort(
     burn_in=8,
     states=12,
 )
-OURS, ONE, OTHER = "sample", "one model", "IterativeImputer"
+OURS, ONE = "sample", "one model"
 
 
 def main() -> None:
@@ -53,13 +51,13 @@ def main() -> None:
         make = TABLES.get(name) or partial(some, uci(arguments.data, name))
         for rows in arguments.rows:
             lines = [
-                replicate(make, rows, number, effort, arguments.iterative)
+                replicate(make, rows, number, effort)
                 for number in range(arguments.first, arguments.first + arguments.replicates)
             ]
             report(name, rows, lines)
 
 
-def replicate(make, rows, seed, effort, iterative):
+def replicate(make, rows, seed, effort):
     """Return what each way of drawing scores on one table."""
     rng = np.random.default_rng([seed, rows])
     truth = make(rows, rng)
@@ -72,8 +70,6 @@ def replicate(make, rows, seed, effort, iterative):
         OURS: partial(imputer.sample, table, DRAWS),
         ONE: lambda: imputer._drawing.spread(table, DRAWS).codes,
     }
-    if iterative:
-        ways[OTHER] = partial(by_iterative, table, seed)
     low, high = np.nanmin(table, 0), np.nanmax(table, 0)
     line["beyond"] = ((truth < low) | (truth > high))[missing].mean()
     for way, draw in ways.items():
@@ -84,14 +80,6 @@ def replicate(make, rows, seed, effort, iterative):
         spread = truth.std(0)[np.nonzero(missing)[1]]
         line[way, "CRPS"] = (crps(truth[missing], drawn, fair=True) / spread).mean()
     return line
-
-
-def by_iterative(table, seed):
-    drawn = [
-        IterativeImputer(sample_posterior=True, random_state=1000 * seed + number)
-        for number in range(ITERATIVE_DRAWS)
-    ]
-    return np.stack([own.fit_transform(table) for own in drawn])
 
 
 def report(name, rows, lines):
@@ -153,7 +141,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--replicates", type=int, default=30)
     parser.add_argument("--first", type=int, default=0, help="the first replicate's seed")
     parser.add_argument("--effort", default="short", help="or fast, default, thorough")
-    parser.add_argument("--iterative", action="store_true", help="also scikit-learn's")
     return parser.parse_args()
 
 

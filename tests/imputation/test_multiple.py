@@ -37,6 +37,10 @@ def test_draws_of_many_rows_are_from_the_one_model():
     np.testing.assert_array_equal(imputer.sample(x, 4), imputer._drawing.spread(x, 4).codes)
     imputer.rows_ = 190
     np.testing.assert_array_equal(imputer.sample(x, 4), imputer._drawing.proper(x, 4).codes)
+    # More draws than models: chains show several states, and are no chains of one target.
+    many = imputer.sample(x, 470)
+    assert len(np.unique(many[:, 5, 1])) > 400
+    assert not imputer.convergence_.checked
 
 
 def test_completed_tables_are_of_the_type_and_keep_what_was_seen():
