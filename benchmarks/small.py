@@ -65,7 +65,7 @@ def replicate(make, rows, seed, effort):
     table = np.where(missing, np.nan, truth)
     began = time.process_time()
     imputer = plmcmc.FlowImputer(effort, random_state=seed, progress=False).fit(table)
-    line = {"fit": time.process_time() - began}
+    line: dict[str | tuple[str, str], float] = {"fit": time.process_time() - began}
     ways = {
         OURS: partial(imputer.sample, table, DRAWS),
         ONE: lambda: imputer._drawing.spread(table, DRAWS).codes,
