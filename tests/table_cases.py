@@ -921,7 +921,7 @@ PLACES = [
         numbers(),
         "impute data.csv -o out.csv --model none",
         2,
-        "none is not a saved imputer: it has no config.json",
+        "none is not a saved imputer: it does not exist. Correct the name",
     ),
 ]
 
@@ -1034,8 +1034,8 @@ LIBRARY = [
         column([1.5] * (ROWS - 1) + ["six"]),
         learn(),
         DataError,
-        "column 'c': expected values of one kind, text or numbers; got float, str. Turn them into "
-        "one kind",
+        "column 'c': expected values of one kind, text or numbers; got 1.5 in row 0, 'six' in row "
+        "29. Turn them into one kind, and marks of missing values into None",
     ),
     Case(
         "dates",

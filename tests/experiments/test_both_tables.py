@@ -1,6 +1,7 @@
 """Both tables of the paper, in small: every method has its numbers, and they are the same twice."""
 
 from dataclasses import fields, replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def test_a_smoke_run(name, output):
     report = reproduce.reproduce(name, "smoke", output=output, progress=False, say=said.append)
     experiment = experiment_of(name, "smoke")
     for method in experiment.methods:
-        if any(method in part for part in experiment.parts()):
+        if method != "miceforest" or find_spec(method):
             assert f"| {row_label(method)}" in report
     assert "nan" not in report
     again = []

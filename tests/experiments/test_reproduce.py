@@ -74,6 +74,27 @@ def test_finished_parts_are_not_run_again(tmp_path, counting):
     assert RUN[3:] == ["part 3", "part 4"]
 
 
+def test_parts_whose_package_is_not_installed(tmp_path, counting, monkeypatch):
+    """They count as parts, and are left out in words: reports once said 180 of 180, of 210."""
+    monkeypatch.setattr(
+        Counting, "needs", lambda self, part: "no_such_package" if part == "part 1" else ""
+    )
+    with pytest.raises(ValueError, match="part 1: expected no_such_package to be installed"):
+        run(tmp_path, only="part 1")
+    assert not (tmp_path / "proposal-laptop").exists()
+    said = []
+    report = reproduce.reproduce("proposal", output=tmp_path, say=said.append)
+    assert "2 of 3 parts" in report
+    assert RUN == ["part 0", "part 2"]
+    words = "2 of 3 parts to run, 0 already done; 1 left out, as no_such_package is not installed"
+    assert said[0] == f"proposal (laptop): {words}"
+    assert "2 of 3 parts" in run(tmp_path, report_only=True)
+
+
+def test_all_parts_of_table2_count():
+    assert len(experiment_of("table2", "full").parts()) == 210
+
+
 def test_a_run_that_was_stopped_goes_on(tmp_path, counting, monkeypatch):
     monkeypatch.setattr(Counting, "broken", "part 1")
     with pytest.raises(RuntimeError, match="stopped"):

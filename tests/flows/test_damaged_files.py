@@ -216,7 +216,9 @@ def test_a_damaged_flow_is_refused_by_name(damage, message, saved):
 
 
 def test_what_is_not_there_is_refused_by_name(tmp_path):
-    with pytest.raises(FileError, match=f"{tmp_path}/nowhere is not a saved flow"):
+    with pytest.raises(
+        FileError, match=f"{tmp_path}/nowhere is not a saved flow: it does not exist"
+    ):
         load(tmp_path / "nowhere")
 
 

@@ -21,7 +21,7 @@ EFFORT = replace(
 @pytest.fixture(scope="module")
 def gaussian():
     rng = np.random.default_rng(0)
-    x = rng.multivariate_normal(np.zeros(3), 0.6 + 0.4 * np.eye(3), 400)
+    x = rng.multivariate_normal(np.zeros(3), 0.9 + 0.1 * np.eye(3), 400)
     x[rng.random(x.shape) < 0.3] = np.nan
     return FlowImputer(EFFORT, random_state=0).fit(x), x
 

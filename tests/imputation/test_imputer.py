@@ -1,6 +1,7 @@
 """FlowImputer: scikit-learn's manners, tables of every library, columns of every kind."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -155,6 +156,13 @@ def test_draws_and_intervals(fitted):
     assert (low[~holes] == high[~holes]).all()
 
 
+@pytest.mark.parametrize("level", [0, 1, 90, np.nan, "0.9", None])
+def test_levels_of_intervals_that_are_none(fitted, level):
+    imputer, table, _ = fitted
+    with pytest.raises(ValueError, match="level must be a number between 0 and 1; got"):
+        imputer.interval(table, level)
+
+
 def bad_frame(**columns):
     base = {"a": np.arange(20.0), "b": np.arange(20.0) % 3}
     return pd.DataFrame(base | columns)
@@ -182,7 +190,19 @@ def bad_frame(**columns):
         (
             bad_frame(c=["x", 1.5] * 10),
             {},
-            "column 'c': expected values of one kind, text or numbers; got float, str",
+            "column 'c': expected values of one kind, text or numbers; got 1.5 in row 1, 'x' in "
+            "row 0",
+        ),
+        (
+            bad_frame(c=[Decimal(f"{row}.25") for row in range(20)]),
+            {},
+            "column 'c': .* got Decimal, which cannot be imputed.* turn it into numbers",
+        ),
+        (bad_frame(), {"types": ["integer"]}, "types: expected kinds by column name, such as"),
+        (
+            np.ma.masked_equal(np.arange(40.0).reshape(20, 2), 7.0),
+            {},
+            "expected an array with NaN at missing values; got a masked array",
         ),
         (
             bad_frame(),
@@ -281,7 +301,8 @@ def test_a_statistic_set_later_is_checked(fitted):
 
 
 def test_warnings_point_at_whoever_asked(monkeypatch):
-    x = np.random.default_rng(0).normal(size=(60, 2))
+    # Of fewer rows each draw is of a model of its own, and has no chain to be told of.
+    x = np.random.default_rng(0).normal(size=(200, 2))
     x[:20, 1] = np.nan
     imputer = FlowImputer(replace(TINY, states=20, chains=2), random_state=0).fit(x)
     monkeypatch.setattr(convergence, "CONVERGED", 2.0)

@@ -23,10 +23,24 @@ def short():
 
 def test_tables_differ_by_more_than_draws_from_one_model(short):
     imputer, x = short
-    proper = np.array([table[20:, 1].mean() for table in imputer.complete(x, 20)])
-    one = imputer.sample(x, 20)[:, 20:, 1].mean(1)
+    one = imputer._drawing.spread(x, 20).codes[:, 20:, 1].mean(1)
     # Of 40 draws a mean has a deviation of .6 / sqrt(40) = .1; of a mean of 20 rows, .2 more.
-    assert proper.std() > 1.3 * one.std()
+    for tables in (imputer.complete(x, 20), imputer.sample(x, 20)):
+        assert np.std([table[20:, 1].mean() for table in tables]) > 1.3 * one.std()
+
+
+def test_draws_of_many_rows_are_from_the_one_model():
+    """Nothing would be gained, and a model at each place takes longer."""
+    x = np.random.default_rng(0).normal(size=(210, 2))
+    x[5, 1] = np.nan
+    imputer = FlowImputer(TINY, random_state=0).fit(x)
+    np.testing.assert_array_equal(imputer.sample(x, 4), imputer._drawing.spread(x, 4).codes)
+    imputer.rows_ = 190
+    np.testing.assert_array_equal(imputer.sample(x, 4), imputer._drawing.proper(x, 4).codes)
+    # More draws than models: chains show several states, and are no chains of one target.
+    many = imputer.sample(x, 470)
+    assert len(np.unique(many[:, 5, 1])) > 400
+    assert not imputer.convergence_.checked
 
 
 def test_completed_tables_are_of_the_type_and_keep_what_was_seen():
@@ -60,6 +74,7 @@ def test_delta_shifts_what_was_imputed_and_nothing_else(short):
         ([1.0, 0.0], "expected numbers by column name, such as .* got list"),
         ({"colour": 1.0}, "which is categorical: only numbers"),
         ({"size": np.inf}, "must be finite"),
+        ({"size": "1"}, "delta of column 'size' must be a number; got '1'"),
     ],
 )
 def test_what_cannot_be_shifted_is_named(delta, message):

@@ -41,6 +41,15 @@ def test_other_marks_among_many_numbers_are_asked_about(mark):
     assert f"got {mark!r}. Correct it, mark it missing with --na-values" in str(told.value)
 
 
+@pytest.mark.parametrize("mark", ["none", "missing", "-"])
+@pytest.mark.parametrize("numbers", [9, 25])
+def test_marks_in_most_of_the_cells_are_asked_about(mark, numbers):
+    cells = [f"{1.37 * row:.2f}" if row < numbers else mark for row in range(ROWS)]
+    with pytest.raises(ValueError, match="expected a number, like the other values") as told:
+        detected(cells)
+    assert f"line {numbers + 2}, column 'x'" in str(told.value)
+
+
 @pytest.mark.parametrize("mark", [".", "-"])
 def test_marks_without_letters_are_asked_about_among_few_numbers_too(mark):
     with pytest.raises(ValueError, match="like most values"):
@@ -55,6 +64,8 @@ def test_marks_without_letters_are_asked_about_among_few_numbers_too(mark):
         [["0", "1", "2", "3+"][row % 4] for row in range(ROWS)],
         [["-", "-", "-", "1"][row % 4] for row in range(ROWS)],
         [["low", "high", "?", "none"][row % 4] for row in range(ROWS)],
+        # Cigarettes a day, of which most people smoke none.
+        ["none" if row % 3 else str(row % 7) for row in range(ROWS)],
     ],
 )
 def test_categories_of_which_some_are_numbers(cells):

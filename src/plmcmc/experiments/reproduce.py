@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from plmcmc.disk import check_directory, failing_in_words, locked, write
@@ -65,6 +66,7 @@ def reproduce(
     check_directory(own)
     if not (own / LINES).exists():
         _refuse_nothing(wanted, name, scale, own)
+        _refuse_impossible(experiment, wanted)
         check_data(_reads(name, scale), wanted, place)
     with failing_in_words(own):
         own.mkdir(parents=True, exist_ok=True)
@@ -147,15 +149,36 @@ def _wanted(experiment: Experiment, name: str, only: str | None) -> list[str]:
     return wanted
 
 
+def _refuse_impossible(experiment: Experiment, parts: list[str]) -> None:
+    """Refuse to begin where each part needs a package that is not installed."""
+    lacking = _lacking(experiment, parts)
+    if parts and len(lacking) == len(parts):
+        raise ValueError(
+            f"{first_few(parts, NAMED)}: expected {' and '.join(dict.fromkeys(lacking.values()))} "
+            "to be installed; it was not found. Install it, or choose other parts with --only"
+        )
+
+
+def _lacking(experiment: Experiment, parts: list[str]) -> dict[str, str]:
+    """Return the parts that need packages that are not installed, and these packages."""
+    needs = {part: experiment.needs(part) for part in parts}
+    return {part: own for part, own in needs.items() if own and find_spec(own) is None}
+
+
 def _run(
     experiment: Experiment, todo: list[str], ledger: Ledger, place: Place, title: str, say: Say
 ) -> None:
-    """Run parts, and keep what they find."""
-    parts = experiment.parts()
+    """Run parts, and keep what they find; those whose packages are not installed are left out."""
+    parts, lacking = experiment.parts(), _lacking(experiment, todo)
+    todo = [part for part in todo if part not in lacking]
     for part in ledger:
         _remove(place.checkpoint(part))
     done = sum(part in ledger for part in parts)
-    say(f"{title}: {len(todo)} of {len(parts)} parts to run, {done} already done")
+    told = f"{title}: {len(todo)} of {len(parts)} parts to run, {done} already done"
+    if lacking:
+        packages = " and ".join(dict.fromkeys(lacking.values()))
+        told += f"; {len(lacking)} left out, as {packages} is not installed"
+    say(told)
     for number, part in enumerate(todo, 1):
         say(f"[{number}/{len(todo)}] {part}")
         found = experiment.run(part, place)

@@ -137,6 +137,11 @@ class Experiment(ABC):
     def report(self, found: Mapping[str, Found], place: Place) -> str:
         """Return tables as Markdown, of the parts that are there; write figures beside them."""
 
+    def needs(self, part: str) -> str:
+        """Return the package that a part cannot be run without, beyond plmcmc's own; or nothing."""
+        del part
+        return ""
+
     def settings_of(self, part: str) -> dict[str, Any]:
         """Return what the numbers of one part depend on, beyond `settings`."""
         del part

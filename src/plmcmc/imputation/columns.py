@@ -30,6 +30,12 @@ def check_table(table: Any) -> None:
             f"expected an array, or a DataFrame of pandas or polars; got {type(table).__name__}. "
             f"Convert it, or read the file first"
         )
+    if isinstance(table, np.ma.MaskedArray):
+        # What is behind the mask would be taken for what was seen.
+        raise DataError(
+            "expected an array with NaN at missing values; got a masked array, whose mask other "
+            "arrays do not have. Convert it with table.astype(float).filled(numpy.nan)"
+        )
     columns = getattr(table, "columns", None)
     if columns is not None and len(columns) == 0:
         raise DataError("expected a table with columns; it has none. Include the columns to fill")

@@ -90,14 +90,26 @@ class Drawing:
 
         Fewer draws than members are of members of all kinds, which stand side by side.
         """
+        return self._uncertain(codes, draws, draws)
+
+    def likely(self, codes: Array, draws: int) -> Drawn:
+        """Return draws from models that might as well have been found, of each model several."""
+        return self._uncertain(codes, draws, min(draws, len(self.model.others.mean)))
+
+    def _uncertain(self, codes: Array, draws: int, chains: int) -> Drawn:
+        """Return draws by so many chains of each row, or a few more, each of a model of its own."""
         members = self.model.members
-        places = members * -(-draws // members)
+        places = members * -(-chains // members)
+        states = -(-draws // places)
         flow = self.model.uncertain(places)
-        apart = np.arange(draws) * places // draws
+        thin, order = 1, np.arange(draws) * places // draws
+        if states > 1:
+            thin, order = max(1, self.effort.states // states), np.arange(places)
 
         def drawn(own: Drawing, rows: Array) -> Drawn:
-            order = np.broadcast_to(apart, (len(rows), draws))
-            return own._gathered(own._walk(places, 1, flow=flow), rows, draws, order)
+            walk = own._walk(places, states, thin=thin, flow=flow)
+            turns = np.broadcast_to(order, (len(rows), len(order)))
+            return own._gathered(walk, rows, draws, turns)
 
         return self._in_parts(codes, draws, drawn)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from plmcmc.imputation.likelihood import log_likelihood
 from plmcmc.imputation.model import TableModel
 from plmcmc.imputation.reduce import interval_ends
 from plmcmc.rng import RandomState
+from plmcmc.training.tables.posterior import few_rows
 from plmcmc.training.tables.team import Team
 
 Array = NDArray[np.float64]
@@ -135,16 +137,23 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self.layout_.fill(table, self._told(drawn))
 
     def sample(self, X: Any, draws: int = 20) -> Array:
-        """Return `(draws, rows, columns)` of completed tables, as numbers or codes of levels."""
+        """Return `(draws, rows, columns)` of completed tables, as numbers or codes of levels.
+
+        With 6 to 100 rows per column (a category counts as several), draws also reflect the
+        uncertainty of the model, like the tables of `complete`.
+        """
         draws = _counted("draws", draws)
         _, codes = self._opened(X)
-        return self._told(self._drawing.spread(codes, draws))
+        drawing = self._drawing
+        few = few_rows(self.rows_, self.model_.schema.width)
+        return self._told((drawing.likely if few else drawing.spread)(codes, draws))
 
     def complete(self, X: Any, m: int = 20, *, delta: Mapping[str, float] | None = None) -> list:
         """Return `m` completed tables, of the type of `X`: analyse each, then `plmcmc.pool`.
 
         Proper multiple imputation: each table is drawn from its own model, as if fitted to a
-        different sample of rows (with moments from randomly weighted rows, the Bayesian bootstrap).
+        different sample of rows (with moments from randomly weighted rows, the Bayesian bootstrap;
+        with 6 to 100 rows per column, from their posterior).
         Pooled intervals therefore also include the uncertainty of the model.
 
         Args:
@@ -167,8 +176,8 @@ class FlowImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         (codes) are values that were drawn; unordered levels have no interval: their ends are NaN
         unless all draws agree.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1; got {level}")
+        if not isinstance(level, Real) or not 0 < level < 1:
+            raise ValueError(f"level must be a number between 0 and 1; got {level!r}")
         return interval_ends(self.sample(X, draws), level, self.layout_.kinds)
 
     def log_prob(self, X: Any) -> Array:

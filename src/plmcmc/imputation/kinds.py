@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import date, time
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plmcmc.data import DataError
 from plmcmc.data.schema import KINDS
@@ -24,6 +27,11 @@ MANY, DISTINCT = 20, 0.8
 
 def check_types(types: Mapping[str, str] | None, names: list[str]) -> None:
     """Refuse kinds that there are not, and columns that are not there."""
+    if types is not None and not hasattr(types, "items"):
+        raise DataError(
+            f"types: expected kinds by column name, such as {{{names[0]!r}: 'integer'}}; got "
+            f"{type(types).__name__}. Name the columns"
+        )
     for name, kind in (types or {}).items():
         if name not in names:
             raise DataError(
@@ -66,11 +74,11 @@ def _kind_of_objects(seen: list[Any], name: str) -> str:
             return "integer"
         if all(isinstance(value, int | float | np.number) for value in seen):
             return "continuous"
-    dates = [value for value in seen if isinstance(value, date | time)]
-    if dates:
+    others = [value for value in seen if isinstance(value, date | time | Decimal | Fraction)]
+    if others:
         raise DataError(
             f"column {name!r}: expected numbers, booleans, text or categories; got "
-            f"{type(dates[0]).__name__}, which cannot be imputed. Leave it out, or turn it into "
+            f"{type(others[0]).__name__}, which cannot be imputed. Leave it out, or turn it into "
             f"numbers or text"
         )
     return "categorical"
@@ -103,21 +111,28 @@ def levels_of(values: Any, name: str, kind: str) -> tuple[Any, ...] | None:
         return None
     if kind == "boolean":
         return (False, True)
-    known = objects_of(values)[~holes_of(values)].tolist()
+    holes, raw = holes_of(values), objects_of(values)
+    known = raw[~holes].tolist()
     try:
         seen = dict.fromkeys(known)
         # Levels that are declared and never seen have nothing to be learned from.
         declared = _declared(values)
         levels = sorted(seen) if declared is None else [c for c in declared if c in seen]
     except TypeError as error:
-        types = sorted({type(value).__name__ for value in known})
         raise DataError(
             f"column {name!r}: expected values of one kind, text or numbers; got "
-            f"{', '.join(types)}. Turn them into one kind"
+            f"{_first_of_each_kind(holes, raw)}. Turn them into one kind, and marks of missing "
+            "values into None"
         ) from error
     if kind == "categorical":
         _check_repeated(name, len(levels), len(known))
     return tuple(levels)
+
+
+def _first_of_each_kind(holes: NDArray[np.bool_], raw: NDArray[Any]) -> str:
+    """Return the first value of each type, and the rows they are in."""
+    first = {type(raw[row]).__name__: row for row in np.flatnonzero(~holes)[::-1]}
+    return ", ".join(f"{raw[row]!r} in row {row}" for _, row in sorted(first.items()))
 
 
 def _check_repeated(name: str, levels: int, values: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,8 @@ def _check_shift(shift: float, name: str, kind: str) -> None:
         raise DataError(
             f"delta names column {name!r}, which is {kind}: only numbers can be shifted"
         )
+    if not isinstance(shift, Real):
+        raise DataError(f"delta of column {name!r} must be a number; got {shift!r}")
     if not np.isfinite(shift):
         raise DataError(f"delta of column {name!r} must be finite; got {shift}")
     if kind == "integer" and shift != round(shift):

@@ -19,6 +19,7 @@ from plmcmc.training.tables.copula import Copula, copula
 from plmcmc.training.tables.gaussian import Gaussian, expectation_maximisation, precision_of
 from plmcmc.training.tables.mixtures import components_for, fit_mixtures, hidden_scores
 from plmcmc.training.tables.online_em import ALONE, EMState, TableEM
+from plmcmc.training.tables.posterior import drawn_gaussians, few_rows
 from plmcmc.training.tables.references import References
 from plmcmc.training.tables.ridge import RIDGES, chosen_ridge
 from plmcmc.training.tables.team import Team
@@ -65,13 +66,17 @@ def fit_table(
     """
     table = _some(table, effort.training.most_rows(schema.width), seed)
     hidden, known = Hidden.of(schema, table, seed)
-    regions = schema.regions(known)
+    whole, regions = schema.regions(table), schema.regions(known)
     shown = progress if team.leads else False
     with progress_bar("Fitting a Gaussian", len(RIDGES), show=shown) as report:
         ridge = chosen_ridge(schema, regions, hidden, report)
         report(len(RIDGES), f"ridge {ridge:g}")
         found = copula(regions, seed, ridge=ridge)
-        others = _others(found, regions, seed, ridge)
+        if few_rows(*regions.low.shape):
+            # They learn from what was hidden, too: it is much of few rows.
+            others = drawn_gaussians(copula(whole, seed, ridge=ridge), OTHERS, seed, ridge=ridge)
+        else:
+            others = _others(found, regions, seed, ridge)
     flow = _untrained(found.gaussian, effort, seed).to(device)
     where = flow.mean.device
     training = TableEM(flow, found.gaussian, regions, effort.training, hidden=hidden, team=team)
@@ -84,9 +89,8 @@ def fit_table(
     # Of unlike processors the last bit may differ.
     if team.agreed(int(joins)):
         # They are cheap, and learn from what was hidden, too.
-        whole = copula(schema.regions(table), seed, ridge=ridge)
         with progress_bar("Fitting mixtures", effort.mixtures, show=shown) as report:
-            mixture = fit_mixtures(whole, effort.mixtures, seed, report)
+            mixture = fit_mixtures(copula(whole, seed, ridge=ridge), effort.mixtures, seed, report)
     flow = training.chosen(state).eval()
     return TableModel(schema, found.gaussian, others, flow, mixture).to(where)
 

@@ -23,7 +23,8 @@ class TableModel(NamedTuple):
         schema: its columns.
         gaussian: of the scores.
         others: Gaussians that might as well have been found, `(others, columns)` and so on: fitted
-            to rows weighted at random (the Bayesian bootstrap).
+            to rows weighted at random (the Bayesian bootstrap), or of few rows drawn from their
+            posterior.
         flow: of the scores, its members side by side.
         mixture: mixtures of Gaussians that are members, too; None if there are none.
     """

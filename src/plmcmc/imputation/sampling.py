@@ -92,7 +92,9 @@ class Walk:
             watch: shown the states.
             report: told how many rows are done.
         """
-        convergence = Convergence(self.model, len(table), self.states)
+        # Chains of different flows do not agree, however long they are.
+        checked = self.states if self.flow is None else 0
+        convergence = Convergence(self.model, len(table), checked)
 
         def work(blocks: list[Block]) -> None:
             rows = slice(blocks[0].start, blocks[-1].stop)

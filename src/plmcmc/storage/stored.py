@@ -70,8 +70,10 @@ def read_model(path: Path, form: str, version: int) -> tuple[Fields, dict[str, T
         Exception: of many kinds, for `damage_named`.
     """
     path, kind = disk.standing(path), _kind_of(form)
-    if not path.exists() or (path.is_dir() and not (path / CONFIG).is_file()):
-        raise FileError(f"{path} is not a saved {kind}: it has no {CONFIG}")
+    if not path.exists():
+        raise FileError(f"{path} is not a saved {kind}: it does not exist. Correct the name")
+    if path.is_dir() and not (path / CONFIG).is_file():
+        raise FileError(f"{path} is not a saved {kind}: it has no {CONFIG}. Choose another")
     # Opening a pipe waits for somebody to write to it, and a device might never end.
     if not path.is_dir() and not path.is_file():
         raise FileError(

@@ -37,6 +37,8 @@ CODE = re.compile(r"[+-]?0\d+")
 DENSE, LONG = 3, 6
 # So few different words among so many different numbers are likely to mark what is missing.
 FEW_WORDS, MANY_NUMBERS = 3, 20
+# So many different numbers are not categories, if few of them repeat.
+SOME_NUMBERS = 8
 
 
 class PassThrough(NamedTuple):
@@ -71,8 +73,8 @@ def _decided_text(tables: Sequence[Words], name: str) -> str | PassThrough:
         commas = sum(COMMA.fullmatch(word) is not None for word in others) / len(words)
         if commas and share + commas >= MOSTLY:
             _refuse_commas(tables, name)
-        if share >= 0.5 and _are_marks(others, words):
-            _refuse_text(tables, name, "most")
+        if _are_marks(others, words):
+            _refuse_text(tables, name, "most" if share >= 0.5 else "the other")
         return _decided_words(columns)
     if all(WHOLE.fullmatch(word) for word in words):
         return PassThrough("identifier") if _numbered(columns) else "integer"
@@ -85,8 +87,11 @@ def _are_marks(others: Sequence[str], words: Sequence[str]) -> bool:
     if len(marks) > FEW_WORDS:
         return False
     # Of few different numbers and a word, all may be categories: K, 1, 2, ... of school grades.
-    many = len(set(words) - marks) >= MANY_NUMBERS
-    return many or not any(letter.isalnum() for mark in marks for letter in mark)
+    # Numbers of which hardly any repeats are none, however few: a mark may stand in most cells.
+    numbers, different = len(words) - len(others), len(set(words) - marks)
+    if different >= min(MANY_NUMBERS, max(SOME_NUMBERS, numbers / 2)):
+        return True
+    return numbers >= len(others) and not any(letter.isalnum() for mark in marks for letter in mark)
 
 
 def _decided_stored(tables: Sequence[ParquetTable], name: str) -> str | PassThrough:
