@@ -16,8 +16,10 @@ from plmcmc.kernels import (
     Free,
     Hamiltonian,
     Holes,
+    Hop,
     Jump,
     Langevin,
+    Leaps,
     Metropolis,
     Mixture,
     OneCoordinate,
@@ -116,6 +118,23 @@ def jump(flow, data):
     return Metropolis(ConditionalTarget(flow, data), Jump(wide, narrow, centres), gradient=True)
 
 
+def hop(flow, data):
+    """Between three modes of different widths, two of them close; the target need know none."""
+    plain = frame(data)
+    noise = torch.randn(len(data.values), 3, *data.values.shape[1:], generator=_source(6)).double()
+    scale = torch.tensor([0.6, 1.0, 1.5]).double()[:, None, None]
+    roots, inverses = plain.root[:, None] * scale, plain.inverse[:, None] / scale
+    centres = plain.holes.gather(noise.flatten(0, 1))
+    centres[:, 2] = centres[:, 1] + 0.1 * centres[:, 2]
+    proposal = Hop(plain.holes, centres, roots, inverses)
+    return Metropolis(ConditionalTarget(flow, data), proposal)
+
+
+def leaps(flow, data):
+    right = ConditionalTarget(flow, data)
+    return Leaps(right, (jump(flow, data).proposal, hop(flow, data).proposal))
+
+
 def _source(seed):
     return torch.Generator().manual_seed(seed)
 
@@ -140,6 +159,8 @@ EXACT = {
     "free-hmc": free_hamiltonian,
     "warped": warped,
     "jump": jump,
+    "hop": hop,
+    "leaps": leaps,
     "turns": lambda f, d: Metropolis(table(f, d), Turns()),
     "table-hmc": lambda f, d: table_hamiltonian(table(f, d)),
     "cycle": lambda f, d: Cycle((hamiltonian(f, d), jump(f, d))),

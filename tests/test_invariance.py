@@ -1,7 +1,7 @@
 """Every kernel leaves its target invariant, on every family of flows; planted bugs do not."""
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 
 import pytest
 import torch
@@ -16,6 +16,7 @@ from plmcmc.kernels import (
     EllipticalSlice,
     Frame,
     Hamiltonian,
+    Hop,
     Jump,
     Metropolis,
     Mixture,
@@ -24,7 +25,7 @@ from plmcmc.kernels import (
     Turns,
 )
 from plmcmc.rng import Streams
-from plmcmc.target import Point, ProjectedLatentTarget, Warp
+from plmcmc.target import ConditionalTarget, Point, ProjectedLatentTarget, Warp
 
 # Steps after which a kernel's chains must have moved by this much of a standard deviation: a chain
 # that stands still is invariant too.
@@ -238,7 +239,45 @@ SMALL = {
     "jumps corrected by other draws": other_jump,
     "jumps of another volume": misjudged_jump,
 }
+
+
+class Narrow(Hop):
+    """Hops between modes that are taken to be of one width."""
+
+    @property
+    def _log_volumes(self):
+        return torch.zeros(self.centres.shape[:2], dtype=torch.float64)
+
+
+class Padded(Hop):
+    """Hops that count the padding among the holes."""
+
+    @property
+    def _log_volumes(self):
+        return torch.linalg.slogdet(self.roots).logabsdet
+
+
+class Uncounted(Hop):
+    """Hops that forget from how many modes they chose."""
+
+    @property
+    def _log_choices(self):
+        return torch.zeros(self.centres.shape[:2], dtype=torch.float64)
+
+
+def other_hop(kind, flow, data):
+    right = EXACT["hop"](flow, data)
+    parts = (getattr(right.proposal, field.name) for field in fields(Hop))
+    return replace(right, proposal=kind(*parts))
+
+
 PLANTED = {
+    "hops that owe nothing for widths": partial(other_hop, Narrow),
+    "hops that owe for the padding": partial(other_hop, Padded),
+    "hops that owe nothing for their choices": partial(other_hop, Uncounted),
+    "hops that owe the wrong way round": lambda f, d: Metropolis(
+        ConditionalTarget(f, d), Reversed(EXACT["hop"](f, d).proposal)
+    ),
     "no kinetic energy": no_kinetic,
     "a warp without its slope": slopeless,
     "a jump corrected in another frame": crooked_jump,

@@ -13,6 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn.functional import pad
 
 from plmcmc.flows import replayed
 from plmcmc.kernels import Frame, Holes
@@ -44,19 +45,24 @@ def pullback(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
         holes: where they move.
     """
     rows, width = holes.places.shape
-    chains = len(y) // rows
-    columns = _columns(whitened, y, (place.repeat_interleave(chains) for place in holes.places.T))
     # `(rows, chains * latents, holes)`: all points of a row count alike.
-    stacked = torch.stack(columns, 2).reshape(rows, -1, width)
-    return (stacked.mT @ stacked).double() / chains
+    stacked = _jacobians(whitened, y, holes).reshape(rows, -1, width)
+    return (stacked.mT @ stacked).double() / (len(y) // rows)
 
 
 def metrics(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
     """Return `G` at every position, `(len(y), holes, holes)` in float64."""
+    jacobians = _jacobians(whitened, y, holes)
+    return (jacobians.mT @ jacobians).double()
+
+
+def _jacobians(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:
+    """Return derivatives of the latents by the holes, `(len(y), latents, holes)`."""
     chains = len(y) // len(holes.places)
-    columns = _columns(whitened, y, (place.repeat_interleave(chains) for place in holes.places.T))
-    stacked = torch.stack(columns, 2)
-    return (stacked.mT @ stacked).double()
+    # Beyond the most holes that a row has, all is padding.
+    places = holes.places[:, : holes.most]
+    columns = _columns(whitened, y, (place.repeat_interleave(chains) for place in places.T))
+    return pad(torch.stack(columns, 2), (0, holes.places.shape[1] - len(columns)))
 
 
 def pullback_of_one(whitened: Whitened, y: Tensor, holes: Holes) -> Tensor:

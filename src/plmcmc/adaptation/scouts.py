@@ -17,7 +17,7 @@ from plmcmc.target import ConditionalTarget, Warp
 # Of a row, at least: a mode of a tenth is missed by three rows in a hundred.
 SCOUTS = 32
 # Scouts start near the row already.
-CLIMB_STEPS = 50
+CLIMB_STEPS = 30
 # Nats by which a mode's mass may fall behind the best one's; the metric only guesses at it.
 BEHIND = 15.0
 
@@ -45,14 +45,14 @@ def scouted(
         holes: where rows move.
         whitened: from positions to latents of unit Fisher information, for the modes' widths.
     """
-    rows, width = holes.places.shape
+    rows = len(holes.places)
     centres, precisions, heights, spent = [], [], [], 0
     for y in starts:
         top = climb(target, y, steps=CLIMB_STEPS)
         centres.append(holes.gather(top.position).double())
         precisions.append(metrics(whitened, top.position, holes).unflatten(0, (rows, -1)))
         heights.append(top.log_density.reshape(rows, -1))
-        spent += 3 * (CLIMB_STEPS + 1) + width
+        spent += 3 * (CLIMB_STEPS + 1) + holes.most
     centre, precision, height = (torch.cat(p, 1) for p in (centres, precisions, heights))
     return _between(centre, precision, height, holes), spent
 

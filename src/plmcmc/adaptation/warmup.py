@@ -29,9 +29,10 @@ from plmcmc.kernels import (
     GradientState,
     Hamiltonian,
     Holes,
+    Hop,
     Jump,
     Kernel,
-    Metropolis,
+    Leaps,
 )
 from plmcmc.kernels.base import finite_start
 from plmcmc.rng import Streams
@@ -42,7 +43,7 @@ FIRST_STEP, LARGEST_STEP = 0.3, 1.4
 # What a draw is worth, next to its neighbours on the chain.
 INDEPENDENT = 0.5
 # A hop costs little next to a trajectory, and is seldom accepted.
-HOPS = 4
+HOPS = 3
 
 
 class Tuned(NamedTuple):
@@ -127,8 +128,11 @@ class Warmup:
         state = finite_start(climb(target, y, steps=self.climb_steps))
         spent = 3 * (self.climb_steps + 1)
         whitened = partial(target.whitened, information=information)
-        hops, cost = self._hops(target, starts, holes, whitened)
-        spent += cost
+        hops: tuple[Hop, ...] = ()
+        if self.jumps:
+            hop, cost = scouted(target, starts, holes, whitened)
+            hops = (hop,) * HOPS
+            spent += cost
         pool = Pool.of(holes.gather(state.position))
         steps = torch.full((len(holes.places),), FIRST_STEP, dtype=torch.float64, device=y.device)
         frame = narrow = memory = None
@@ -150,8 +154,8 @@ class Warmup:
         kernel = self._kernel(target, frame, steps, streams, memory)
         if not self.jumps:
             return Tuned(kernel, state, spent)
-        jump = self._jump(target, narrow, pool)
-        return Tuned(Cycle((kernel, jump, *hops)), state, spent)
+        leaps = Leaps(target, (self._jump(narrow, pool), *hops))
+        return Tuned(Cycle((kernel, leaps)), state, spent)
 
     def points(self, holes: int, chains: int) -> int:
         """Return at how many of a row's chains its metric is taken."""
@@ -163,18 +167,19 @@ class Warmup:
         chains = len(y) // rows
         if self.points(width, chains) == 1:
             return pullback_of_one(whitened, y, holes), -(-width // chains)
-        return pullback(whitened, y, holes), width
+        return pullback(whitened, y, holes), holes.most
 
     def _window(
         self,
         kernel: Hamiltonian,
-        hops: tuple[Kernel, ...],
+        hops: tuple[Hop, ...],
         state: GradientState,
         length: int,
         streams: Streams,
     ) -> tuple[Stepped, Pool, Memory]:
         """Run one window; pool its second half."""
         pool: Pool | None = None
+        leaps = (Leaps(kernel.target, hops),) if hops else ()
         memory = Memory.of(kernel.frame.gather(state.position))
 
         def watch(step: int, state: GradientState) -> None:
@@ -185,7 +190,7 @@ class Warmup:
                 pool = Pool.of(values) if pool is None else pool.add(Pool.of(values))
 
         stepped = tune(
-            lambda steps: Cycle((replace(kernel, step_size=steps), *hops)),
+            lambda steps: Cycle((replace(kernel, step_size=steps), *leaps)),
             state,
             kernel.step_size,
             streams,
@@ -224,16 +229,7 @@ class Warmup:
         low, high = (1 - self.jitter) / far, 1 + self.jitter
         return Hamiltonian(target, frame, steps, turns, low, high)
 
-    def _hops(
-        self, target: ConditionalTarget, starts: Iterable[Tensor], holes: Holes, whitened: Whitened
-    ) -> tuple[tuple[Kernel, ...], int]:
-        """Return hops between the modes that scouts find, as many as a step has, and the cost."""
-        if not self.jumps:
-            return (), 0
-        hop, cost = scouted(target, starts, holes, whitened)
-        return (Metropolis(target, hop, gradient=True),) * HOPS, cost
-
-    def _jump(self, target: ConditionalTarget, narrow: Frame, pool: Pool) -> Kernel:
+    def _jump(self, narrow: Frame, pool: Pool) -> Jump:
         """Return jumps across the region that the row's chains have found, and to their draws."""
         covariance, centre = self.widening**2 * pool.covariance, pool.mean.to(narrow.root.dtype)
         wide = frame_of_covariance(covariance, centre, narrow.holes)
@@ -241,7 +237,7 @@ class Warmup:
         centres = pool.values[:, -MOST:].to(narrow.root.dtype)
         width = _width(narrow.holes.present.sum(1), centres.shape[1]).to(narrow.root)[:, None, None]
         narrow = replace(narrow, root=width * narrow.root, inverse=narrow.inverse / width)
-        return Metropolis(target, Jump(wide, narrow, centres), gradient=True)
+        return Jump(wide, narrow, centres)
 
 
 def _width(holes: Tensor, draws: int) -> Tensor:

@@ -14,6 +14,7 @@ from plmcmc.kernels.hmc import Hamiltonian
 from plmcmc.kernels.hop import Hop
 from plmcmc.kernels.jump import Jump
 from plmcmc.kernels.langevin import Langevin, UnadjustedLangevin
+from plmcmc.kernels.leaps import Leaps
 from plmcmc.kernels.metropolis import Metropolis
 from plmcmc.kernels.mixture_draws import MixtureDraws
 from plmcmc.kernels.proposals import CrankNicolson, Mixture, Perturb, Proposal, Resample, Turns
@@ -34,6 +35,7 @@ __all__ = [
     "Jump",
     "Kernel",
     "Langevin",
+    "Leaps",
     "Metropolis",
     "Mixture",
     "MixtureDraws",

@@ -108,6 +108,11 @@ class Holes:
         present = torch.arange(width, device=places.device) < free.sum(1)[:, None]
         return cls(torch.where(present, places, places[:, :1]), present)
 
+    @cached_property
+    def most(self) -> int:
+        """Most holes that one of the rows has: what places hold beyond is padding."""
+        return int(self.present.sum(1).max())
+
     def gather(self, y: Tensor) -> Tensor:
         """Return the holes of full rows, `(rows, chains, holes)`; zero at the padding."""
         flat, index = self._by_row(y)

@@ -17,7 +17,8 @@ class Hop:
     """Propose the same place in another mode, in units of the modes' own widths.
 
     The mode that is left is drawn by how near it is, the other one evenly. As the offset is kept, a
-    hop loses no more in many holes than in few; a fresh draw about a mode does.
+    hop loses no more in many holes than in few; a fresh draw about a mode does. Modes less than a
+    width apart are one mode found twice: where there is but one, no hop is accepted.
 
     Args:
         holes: where the holes are.
@@ -34,26 +35,26 @@ class Hop:
     def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
         """Return positions in other modes, and what the moves owe."""
         old = self.holes.gather(position)
-        count = self.centres.shape[1]
         blank = torch.empty(len(position), 2, dtype=torch.float64, device=position.device)
         lots = streams.uniform(blank).reshape(*old.shape[:2], 2)
-        offsets, there = self._seen_from(old)
-        source = (there.exp().cumsum(2) < lots[..., :1]).sum(2).clamp(max=count - 1)
-        goal = (lots[..., 1] * count).long()
         row = torch.arange(len(old), device=old.device)[:, None]
         chain = torch.arange(old.shape[1], device=old.device)
+        offsets, there = self._seen_from(old)
+        source = _picked(there.exp(), lots[..., 0])
+        goal = _picked(self._apart[row, source], lots[..., 1])
         kept = offsets[row, chain, source][..., None]
         new = self.centres[row, goal] + (self.roots[row, goal] @ kept)[..., 0]
         new = new.to(position.dtype)
         back = self._seen_from(new)[1]
         owed = back[row, chain, goal] - there[row, chain, source]
-        wider = self._log_volumes[row, goal] - self._log_volumes[row, source]
-        return self.holes.scatter(new, position), (owed + wider).flatten()
+        for part in (self._log_volumes, -self._log_choices):
+            owed = owed + part[row, goal] - part[row, source]
+        return self.holes.scatter(new, position), owed.flatten()
 
     def _seen_from(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Return offsets from every mode, in its units, and how likely each is to be left (log)."""
         off = (values[:, :, None] - self.centres[:, None]) * self.holes.present[:, None, None]
-        offsets = (self.inverses[:, None] @ off.to(self.inverses.dtype)[..., None])[..., 0]
+        offsets = torch.einsum("rmij,rcmj->rcmi", self.inverses, off.to(self.inverses.dtype))
         return offsets, (-0.5 * offsets.square().sum(3)).log_softmax(2)
 
     @cached_property
@@ -62,3 +63,21 @@ class Hop:
         both = (self.holes.present[:, :, None] & self.holes.present[:, None])[:, None]
         eye = torch.eye(self.roots.shape[-1], dtype=torch.float64, device=self.roots.device)
         return torch.linalg.slogdet(torch.where(both, self.roots.double(), eye)).logabsdet
+
+    @cached_property
+    def _apart(self) -> Tensor:
+        """Which modes are more than a width away from which, `(rows, modes, modes)`; 1 or 0."""
+        steps = self.centres[:, None] - self.centres[:, :, None]
+        far = torch.einsum("rmij,rmnj->rmni", self.inverses, steps).square().sum(3) > 1
+        return (far & far.mT).double()
+
+    @cached_property
+    def _log_choices(self) -> Tensor:
+        """To how many modes one may hop from each (log), `(rows, modes)`; minus infinity if none."""
+        return self._apart.sum(2).log()
+
+
+def _picked(weights: Tensor, lots: Tensor) -> Tensor:
+    """Return the place in the last dimension that a lot falls on."""
+    sums = weights.cumsum(-1)
+    return (sums <= lots[..., None] * sums[..., -1:]).sum(-1).clamp(max=weights.shape[-1] - 1)

@@ -64,10 +64,13 @@ class Pullback:
         information, warp, _ = batch.probe.survey
         target = ConditionalTarget(batch.flow, batch.data, warp.to(y))
         require_derivatives(batch, y)
-        holes = Holes.of(batch.data.observed[:: batch.chains], batch.width)
         tuning = self.tuning if warmup is None else self.tuning.lasting(warmup)
-        if batch.most_holes > JUMP_HOLES:
-            tuning = replace(tuning, jumps=False)
+        few = batch.most_holes <= JUMP_HOLES
+        holes = Holes.of(
+            batch.data.observed[:: batch.chains],
+            min(batch.width, JUMP_HOLES) if few else batch.width,
+        )
+        tuning = replace(tuning, jumps=tuning.jumps and few)
         starts = _scouting_places(batch, warp.to(y), streams)
         return Begun(*tuning.run(target, y, holes, information, streams, starts))
 
