@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from plmcmc.kernels import Frame
 from plmcmc.kernels.base import choose
 from plmcmc.kernels.gradient import GradientState, differentiated
 from plmcmc.target import ConditionalTarget
@@ -12,6 +13,7 @@ from plmcmc.target import ConditionalTarget
 _FIRST, _SECOND = 0.9, 0.99
 # Length of the first step in the target's coordinates; the last is a tenth of it.
 RATE = 0.1
+SETTLING_STEPS = 3
 
 
 def climb(target: ConditionalTarget, y: Tensor, *, steps: int) -> GradientState:
@@ -37,3 +39,17 @@ def climb(target: ConditionalTarget, y: Tensor, *, steps: int) -> GradientState:
         higher = higher & (state.log_density < torch.inf)
         best = choose(higher, state, best)
     return best
+
+
+def settled(target: ConditionalTarget, state: GradientState, frame: Frame) -> GradientState:
+    """Return where a few steps of the frame's own size and shape lead, if they lead higher.
+
+    For a Gaussian that the frame fits, the first is at its top; a climb's last steps are far too
+    long where an entry nearly follows from the others.
+    """
+    for _ in range(SETTLING_STEPS):
+        u = frame.inward(state.position) + frame.pull(state.gradient)
+        place = frame.outward(u.nan_to_num(0.0, 0.0, 0.0), state.position)
+        moved = differentiated(target, place)
+        state = choose(moved.log_density > state.log_density, moved, state)
+    return state

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from plmcmc.adaptation.climb import climb
+from plmcmc.adaptation.climb import SETTLING_STEPS, climb, settled
 from plmcmc.adaptation.metric import Whitened, metrics, usable_frame
-from plmcmc.data import Incomplete
 from plmcmc.kernels import Holes, Hop
 from plmcmc.kernels.base import acceptable
-from plmcmc.target import ConditionalTarget, Warp
+from plmcmc.target import ConditionalTarget
 
 # Of a row, at least: a mode of a tenth is missed by three rows in a hundred.
 SCOUTS = 32
@@ -22,53 +21,40 @@ CLIMB_STEPS = 30
 BEHIND = 15.0
 
 
-def alike(samples: Tensor, data: Incomplete, warp: Warp, count: int) -> Tensor:
-    """Return the numbers of the samples most like what is seen in each row, `(rows, count)`.
-
-    Where rows like this one lie, its missing entries are likely to have their modes.
-    """
-    places, values = (warp.inward(part).flatten(1).nan_to_num() for part in (samples, data.values))
-    seen = data.observed.flatten(1).to(places.dtype)
-    # Squared distances, but for what is the same for all samples.
-    distance = seen @ places.square().mT - 2 * (values * seen) @ places.mT
-    return distance.topk(count, largest=False).indices
-
-
 def scouted(
-    target: ConditionalTarget, starts: Iterable[Tensor], holes: Holes, whitened: Whitened
+    target: ConditionalTarget, places: Iterable[Tensor], holes: Holes, whitened: Whitened
 ) -> tuple[Hop, int]:
     """Return hops between the modes that climbs from some full rows end in, and what they cost.
 
     Args:
         target: the conditional density.
-        starts: batches of full rows in data space, as many to a row as it has chains.
+        places: batches of full rows in data space, as many to a row as it has chains.
         holes: where rows move.
         whitened: from positions to latents of unit Fisher information, for the modes' widths.
     """
-    rows = len(holes.places)
-    centres, precisions, heights, spent = [], [], [], 0
-    for y in starts:
+    found, spent = [], 0
+    for y in places:
         top = climb(target, y, steps=CLIMB_STEPS)
-        centres.append(holes.gather(top.position).double())
-        precisions.append(metrics(whitened, top.position, holes).unflatten(0, (rows, -1)))
-        heights.append(top.log_density.reshape(rows, -1))
-        spent += 3 * (CLIMB_STEPS + 1) + holes.most
-    centre, precision, height = (torch.cat(p, 1) for p in (centres, precisions, heights))
-    return _between(centre, precision, height, holes), spent
+        chains = len(y) // len(holes.places)
+        own = Holes(*(p.repeat_interleave(chains, 0) for p in (holes.places, holes.present)))
+        precision = metrics(whitened, top.position, holes)
+        centre = holes.gather(top.position).flatten(0, 1)
+        frame, usable = usable_frame(precision, centre, own)
+        top = settled(target, top, frame)
+        mass = acceptable(top.log_density) + frame.log_volume
+        parts = (frame.root, frame.inverse, torch.where(usable, mass, -torch.inf))
+        by_row = (part.double().unflatten(0, (-1, chains)) for part in parts)
+        found.append((holes.gather(top.position).double(), *by_row))
+        spent += 3 * (CLIMB_STEPS + 1 + SETTLING_STEPS) + holes.most
+    # Of many chains, not all are scouts.
+    parts = (torch.cat(part, 1)[:, :SCOUTS] for part in zip(*found, strict=True))
+    return _between(holes, *parts), spent
 
 
-def _between(centre: Tensor, precision: Tensor, height: Tensor, holes: Holes) -> Hop:
+def _between(holes: Holes, centre: Tensor, root: Tensor, inverse: Tensor, mass: Tensor) -> Hop:
     """Return hops between the modes of each row; ones that hardly count give way to the best."""
-    rows, count = height.shape
-    of_modes = Holes(*(p.repeat_interleave(count, 0) for p in (holes.places, holes.present)))
-    frame, usable = usable_frame(precision.flatten(0, 1), centre.flatten(0, 1), of_modes)
-    mass = acceptable(height) + frame.log_volume.reshape(rows, count)
-    mass = torch.where(usable.reshape(rows, count), mass, -torch.inf)
     best, place = mass.max(1, keepdim=True)
-    chosen = torch.where(mass >= best - BEHIND, torch.arange(count, device=mass.device), place)
-    row = torch.arange(rows, device=mass.device)[:, None]
-    parts = (
-        p.unflatten(0, (rows, count))[row, chosen]
-        for p in (frame.centre, frame.root, frame.inverse)
-    )
-    return Hop(holes, *parts)
+    every = torch.arange(mass.shape[1], device=mass.device)
+    chosen = torch.where(mass >= best - BEHIND, every, place)
+    row = torch.arange(len(mass), device=mass.device)[:, None]
+    return Hop(holes, centre[row, chosen], root[row, chosen], inverse[row, chosen])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from plmcmc.adaptation.climb import climb
+from plmcmc.adaptation.climb import SETTLING_STEPS, climb, settled
 from plmcmc.adaptation.metric import (
     Whitened,
     frame_of_covariance,
@@ -106,7 +106,7 @@ class Warmup:
         holes: Holes,
         information: Tensor,
         streams: Streams,
-        starts: Iterable[Tensor] = (),
+        places: Iterable[Tensor] = (),
     ) -> Tuned:
         """Tune a kernel for a batch that starts at full rows `y`.
 
@@ -116,7 +116,7 @@ class Warmup:
             holes: where they move.
             information: Fisher information of the latent coordinates.
             streams: random numbers.
-            starts: full rows to scout from for other modes, batch by batch; needed for jumps.
+            places: full rows to scout from for other modes, batch by batch; needed for jumps.
         """
         if not self.windows or min(self.windows + self.stretches) < 1:
             raise ValueError(f"a warm-up needs windows of at least one trajectory each; got {self}")
@@ -130,7 +130,7 @@ class Warmup:
         whitened = partial(target.whitened, information=information)
         hops: tuple[Hop, ...] = ()
         if self.jumps:
-            hop, cost = scouted(target, starts, holes, whitened)
+            hop, cost = scouted(target, places, holes, whitened)
             hops = (hop,) * HOPS
             spent += cost
         pool = Pool.of(holes.gather(state.position))
@@ -141,6 +141,9 @@ class Warmup:
                 precision, products = self._metric(whitened, state.position, holes)
                 frame = narrow = frame_of_precision(precision, pool.mean.to(y.dtype), holes)
                 spent += products
+                if index == 0:
+                    state, spent = settled(target, state, frame), spent + 3 * SETTLING_STEPS
+                    frame = narrow = replace(frame, centre=holes.gather(state.position).mean(1))
             else:
                 worth = pool.draws * INDEPENDENT
                 frame = widened(frame, pool.offsets, pool.mean, worth, way=self.way)

@@ -96,7 +96,9 @@ class Hamiltonian:
             momentum = momentum + kick * (u + self.frame.pull(state.gradient))
             cosine, sine = step.cos(), step.sin()
             u, momentum = u * cosine + momentum * sine, momentum * cosine - u * sine
-            moved = differentiated(self.target, self.frame.outward(u, state.position))
+            # A trajectory that overflowed is rejected by its momentum; some flows refuse to see it.
+            place = self.frame.outward(u.nan_to_num(0.0, 0.0, 0.0), state.position)
+            moved = differentiated(self.target, place)
             if turn >= self.shortest:
                 moved = choose(going.repeat_interleave(u.shape[1]), moved, state)
             state = moved

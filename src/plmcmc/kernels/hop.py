@@ -73,7 +73,7 @@ class Hop:
 
     @cached_property
     def _log_choices(self) -> Tensor:
-        """To how many modes one may hop from each (log), `(rows, modes)`; minus infinity if none."""
+        """How many modes each may be left for (log), `(rows, modes)`; minus infinity if none."""
         return self._apart.sum(2).log()
 
 

@@ -120,3 +120,11 @@ def check_whole(least: int, **numbers: int) -> None:
         if number < least:
             bound = "must not be negative" if least == 0 else f"must be at least {least}"
             raise ValueError(f"{name} {bound}; got {number}")
+
+
+def without_density(named: str) -> BrokenFlow:
+    """Return the error for rows, named in words, whose chains have nowhere to start."""
+    return BrokenFlow(
+        f"the flow's density is NaN or zero where chains of {named} start: check those rows' "
+        "observed values against the data the flow was trained on, or choose a different start"
+    )

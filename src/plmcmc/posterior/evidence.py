@@ -11,13 +11,14 @@ from torch import Tensor
 
 from plmcmc.adaptation import Warmup
 from plmcmc.adaptation.annealing import anneal
-from plmcmc.chains import Unconditional, progress_bar
+from plmcmc.chains import progress_bar
 from plmcmc.flows import log_prob, while_sampling
-from plmcmc.kernels import Hamiltonian
-from plmcmc.posterior.checks import check_mode, check_whole
+from plmcmc.kernels import Hamiltonian, NonFiniteStart
+from plmcmc.posterior.checks import check_mode, check_whole, without_density
+from plmcmc.posterior.likely_places import likely_starts
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.posterior.methods import Pullback
-from plmcmc.posterior.quality_warnings import warn_of_evidence
+from plmcmc.posterior.quality_warnings import named_rows, warn_of_evidence
 from plmcmc.rng import Block, RandomState, Streams, rows_of_a_block, seed_of
 
 if TYPE_CHECKING:
@@ -99,8 +100,13 @@ def _annealed(
         purpose: Streams.of_blocks(seed, purpose, blocks, chains=particles, device=rows.device)
         for purpose in ("start", "warmup", "annealing")
     }
-    y = Unconditional()(batch.flow, batch.data, streams["start"])
-    kernel, state, spent = METHOD.begin(batch, y, None, streams["warmup"])
+    try:
+        # Walkers need not be dispersed, but in all modes that count.
+        y = likely_starts(batch, streams["start"])
+        kernel, state, spent = METHOD.begin(batch, y, None, streams["warmup"])
+    except NonFiniteStart as error:
+        lost = named_rows(int(rows[place // particles]) for place in error.places)
+        raise without_density(lost) from error
     if not isinstance(kernel, Hamiltonian):
         raise TypeError(f"annealing needs a Hamiltonian kernel, not {type(kernel).__name__}")
     weights, passes = anneal(kernel, state, streams["annealing"], stages=stages)

@@ -29,9 +29,10 @@ from plmcmc.chains import (
 )
 from plmcmc.data import DataError, Incomplete
 from plmcmc.disk import check_directory
-from plmcmc.flows import BrokenFlow, Captured, Compiled
+from plmcmc.flows import Captured, Compiled
 from plmcmc.kernels import NonFiniteStart
 from plmcmc.posterior.batch import Batch, Begun, Method
+from plmcmc.posterior.checks import without_density
 from plmcmc.posterior.draws import Draws
 from plmcmc.posterior.memory import in_chunks, memory_ran_out, rows_at_once
 from plmcmc.posterior.quality_warnings import named_rows
@@ -191,11 +192,7 @@ class _Chunk:
             y = start(batch.flow, batch.data, self._streams("start"))
             return plan.method.begin(batch, y, plan.warmup, self._streams("warmup"))
         except NonFiniteStart as error:
-            raise BrokenFlow(
-                f"the flow's density is NaN or zero where chains of {self._named(error.places)} "
-                "start: check those rows' observed values against the data the flow was trained "
-                "on, or choose a different start"
-            ) from error
+            raise without_density(self._named(error.places)) from error
         except NothingSeen as error:
             raise DataError(f"{self._named(error.places)}: {error}") from error
 

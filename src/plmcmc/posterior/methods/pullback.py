@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -11,18 +10,18 @@ from torch import Tensor
 
 from plmcmc.adaptation import Warmup
 from plmcmc.adaptation.pool import MOST
-from plmcmc.adaptation.scouts import SCOUTS, alike
-from plmcmc.chains import Unconditional
+from plmcmc.adaptation.scouts import SCOUTS
 from plmcmc.flows import differentiable
 from plmcmc.kernels import Holes
 from plmcmc.posterior.batch import Batch, Begun, Method
+from plmcmc.posterior.likely_places import likely_places
 from plmcmc.posterior.methods.latent import Elliptical
 from plmcmc.posterior.methods.tunable import require_derivatives
 from plmcmc.rng import Streams
-from plmcmc.target import ConditionalTarget, Warp
+from plmcmc.target import ConditionalTarget
 
 # Beyond this many holes hardly any jump is accepted.
-JUMP_HOLES = 32
+JUMP_HOLES = 64
 
 
 class DerivativeWarning(UserWarning):
@@ -50,7 +49,7 @@ class Pullback:
         # Of jumps: the old draws of a row, and from every chain to each of them. A row's own holes
         # may be few though there is room for many.
         few = min(holes, JUMP_HOLES)
-        jumps = MOST * (6 * few + 8 * chains) + max(SCOUTS, chains) * few * (6 * few + 4 * chains)
+        jumps = MOST * (6 * few + 8 * chains) + (SCOUTS + chains) * few * (6 * few + 4 * chains)
         jumps = jumps if self.tuning.jumps else 0
         return entries * (8 * chains + jacobians) + 16 * holes**2 + jumps
 
@@ -65,14 +64,10 @@ class Pullback:
         target = ConditionalTarget(batch.flow, batch.data, warp.to(y))
         require_derivatives(batch, y)
         tuning = self.tuning if warmup is None else self.tuning.lasting(warmup)
-        few = batch.most_holes <= JUMP_HOLES
-        holes = Holes.of(
-            batch.data.observed[:: batch.chains],
-            min(batch.width, JUMP_HOLES) if few else batch.width,
-        )
-        tuning = replace(tuning, jumps=tuning.jumps and few)
-        starts = _scouting_places(batch, warp.to(y), streams)
-        return Begun(*tuning.run(target, y, holes, information, streams, starts))
+        holes = Holes.of(batch.data.observed[:: batch.chains], batch.width)
+        tuning = replace(tuning, jumps=tuning.jumps and batch.most_holes <= JUMP_HOLES)
+        places = likely_places(batch, streams, -(-SCOUTS // batch.chains)) if tuning.jumps else ()
+        return Begun(*tuning.run(target, y, holes, information, streams, places))
 
 
 @dataclass(frozen=True)
@@ -90,18 +85,3 @@ class Auto(Pullback):
             stacklevel=3,
         )
         return Elliptical()
-
-
-def _scouting_places(batch: Batch, warp: Warp, streams: Streams) -> Iterator[Tensor]:
-    """Yield full rows to look for modes from: samples of the flow that are like what is seen."""
-    rounds = -(-SCOUTS // batch.chains)
-    if not batch.probe.shared:
-        # Each row has a flow of its own: too few samples to choose from.
-        for _ in range(rounds):
-            yield Unconditional()(batch.flow, batch.data, streams)
-        return
-    samples = batch.probe.samples
-    own = batch.data.select(slice(None, None, batch.chains))
-    nearest = alike(samples, own, warp, rounds * batch.chains)
-    for part in nearest.split(batch.chains, 1):
-        yield batch.data.near_readings(samples[part.flatten()])
