@@ -51,7 +51,8 @@ def test_it_is_the_jacobian_s_square_averaged_over_chains():
             full = torch.autograd.functional.jacobian(lambda v: flow.to_latent(v[None])[0][0], x)
             part = full[:, places]
             expected += part.T @ (weights[:, None] * part) / 2
-        torch.testing.assert_close(found[row], expected)
+        own = int(holes.present[row].sum())
+        torch.testing.assert_close(found[row, :own, :own], expected[:own, :own])
 
 
 @pytest.mark.parametrize("chains", [1, 2, 3, 12])
@@ -60,7 +61,9 @@ def test_dealt_out_among_chains_it_is_that_of_the_first_one(chains):
     begun = begin(flow, rows=12)
     holes = Holes.of(begun.data.observed[::chains], 5)
     found = pullback_of_one(encoder(flow), begun.truth, holes)
-    torch.testing.assert_close(found, pullback(encoder(flow), begun.truth[::chains], holes))
+    expected = pullback(encoder(flow), begun.truth[::chains], holes)
+    both = holes.present[:, :, None] & holes.present[:, None]
+    torch.testing.assert_close(found[both], expected[both])
 
 
 def test_without_forward_mode_finite_differences_serve_and_it_says_so():

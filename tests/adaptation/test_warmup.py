@@ -8,6 +8,7 @@ from plmcmc.adaptation import Warmup, climb
 from plmcmc.adaptation.pool import MOST, Pool
 from plmcmc.adaptation.step_size import StepSize
 from plmcmc.adaptation.trajectory_length import Memory
+from plmcmc.adaptation.warmup import HOPS
 from plmcmc.flows import RealNVP
 from plmcmc.kernels import Cycle, Holes
 from plmcmc.rng import Streams
@@ -69,13 +70,15 @@ def test_pools_forget_the_first_of_many_draws():
     torch.testing.assert_close(pool.mean, latest.mean().expand(2, 4))
 
 
-def tuned(flow, rows=20, chains=4, **options):
+def tuned(flow, rows=20, chains=4, places=None, **options):
     begun = begin(flow, rows=rows)
     data = begun.data.repeat(chains)
     streams = Streams.of_rows(0, "warmup", rows, chains=chains)
     noise = streams.normal(data.values)
     holes = Holes.of(begun.data.observed, 5)
-    return Warmup(**options).run(ConditionalTarget(flow, data), noise, holes, INFORMATION, streams)
+    target = ConditionalTarget(flow, data)
+    with torch.no_grad():
+        return Warmup(**options).run(target, noise, holes, INFORMATION, streams, places)
 
 
 def test_on_a_linear_flow_nearly_everything_is_accepted():
@@ -91,9 +94,13 @@ def test_on_a_linear_flow_nearly_everything_is_accepted():
     assert passes > 300
 
 
-def test_the_cost_is_what_it_says():
+@pytest.mark.parametrize("scouts", [False, True])
+def test_the_cost_is_what_it_says(scouts):
     flow = Counting(shaken(RealNVP(5, width=16, random_state=0), 0.7))
-    kernel, _, passes = tuned(flow, windows=(3, 4), climb_steps=10)
+    source = torch.Generator().manual_seed(0)
+    places = [torch.randn(80, 5, generator=source).double() for _ in range(3)] if scouts else None
+    kernel, _, passes = tuned(flow, windows=(3, 4), climb_steps=10, places=places)
+    assert len(kernel.kernels[1].proposals) == 1 + (HOPS if scouts else 0)
     # A gradient counts as two passes more, a forward product as one.
     gradients = flow.passes - flow.products
     assert passes == 3 * gradients + flow.products

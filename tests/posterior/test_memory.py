@@ -123,7 +123,8 @@ def test_rows_at_once_follow_what_a_method_takes():
     cpu = torch.zeros(1)
     table = methods.Pullback().footprint(20, 20, 4)
     image = methods.Pullback().footprint(784, 400, 4)
-    assert memory.rows_at_once(table, cpu) > 1000
+    # Scouts have matrices of their own.
+    assert memory.rows_at_once(table, cpu) > 400
     # A Jacobian for each of four chains, in float32: a quarter of a gigabyte holds few.
     assert memory.rows_at_once(image, cpu) < 64
     assert methods.Elliptical().footprint(784, 400, 4) < image / 50

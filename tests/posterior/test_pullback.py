@@ -8,11 +8,13 @@ from torch.distributions import AffineTransform
 
 import plmcmc
 from exact import shaken
+from plmcmc.adaptation import warmup
 from plmcmc.adaptation.pool import MOST
 from plmcmc.flows import BrokenFlow
 from plmcmc.kernels import jump
 from plmcmc.posterior import METHODS, ConvergenceWarning
 from plmcmc.posterior.methods import Pullback
+from plmcmc.posterior.methods.pullback import JUMP_HOLES
 from plmcmc.posterior.problem import problem_of
 from plmcmc.posterior.quality_warnings import RHAT_LIMIT
 from plmcmc.rng import Streams, blocks_of
@@ -27,13 +29,18 @@ def test_two_modes_get_their_weights():
     x[:, 2] = seen
     draws = plmcmc.condition(flow, x).sample(100, chains=64, random_state=0)
     found = (draws.values[..., 0] > 0).mean((0, 1))
-    wide = flow.weight * np.exp(-0.5 * (seen / 1.5) ** 2) / 1.5
-    narrow = (1 - flow.weight) * np.exp(-0.5 * seen**2)
-    expected = wide / (wide + narrow)
+    expected = weight_of_wide(flow, seen)
     ess = np.array([draws_ess(draws.values[..., row, 0] > 0) for row in range(3)])
     error = np.sqrt(expected * (1 - expected) / ess)
     assert (ess > 200).all()
     assert (np.abs(found - expected) < 4 * error).all()
+
+
+def weight_of_wide(flow, seen):
+    """P(x0 > 0) given the last column, by Bayes' rule."""
+    wide = flow.weight * np.exp(-0.5 * (seen / flow.ratio) ** 2) / flow.ratio
+    narrow = (1 - flow.weight) * np.exp(-0.5 * seen**2)
+    return wide / (wide + narrow)
 
 
 def draws_ess(indicator):
@@ -45,10 +52,11 @@ def draws_ess(indicator):
 def test_a_mode_is_never_dropped_in_silence():
     """In many dimensions the wider mode sits many nats lower, at a weight of 0.4.
 
-    Chains cannot cross here; those that start in it must stay, so that R-hat can tell.
+    Chains cannot cross more holes than they hop for; those that start in it must stay, so that
+    R-hat can tell.
     """
-    flow = Mixture(features=40, gap=6.0)
-    x = np.full((4, 40), np.nan)
+    flow = Mixture(features=JUMP_HOLES + 2, gap=6.0)
+    x = np.full((4, JUMP_HOLES + 2), np.nan)
     x[:, -1] = 0.0
     with pytest.warns(ConvergenceWarning):
         draws = plmcmc.condition(flow, x).sample(50, chains=16, random_state=0)
@@ -79,9 +87,25 @@ class Parabola(torch.nn.Module):
         return torch.randn(rows, 2, generator=generator)
 
 
+def test_hops_weigh_modes_in_many_holes():
+    """The same with fewer holes: four chains, all of which often climb into one of the modes."""
+    flow = Mixture(features=40, gap=6.0)
+    x = np.full((16, 40), np.nan)
+    x[:, -1] = np.linspace(-1, 1, 16)
+    draws = plmcmc.condition(flow, x).sample(200, chains=4, random_state=0)
+    in_wide = draws.values[..., 0] > 0
+    expected = weight_of_wide(flow, x[:, -1])
+    ess = np.array([draws_ess(in_wide[..., row]) for row in range(16)])
+    error = np.sqrt(expected * (1 - expected) / ess)
+    assert (ess > 50).all()
+    # Sixteen comparisons: a standard normal is beyond with probability .001.
+    assert (np.abs(in_wide.mean((0, 1)) - expected) < 4 * error).all()
+
+
 def crossings(monkeypatch, wide):
-    """Return how often chains change roots, and in which rows R-hat finds them agreed."""
+    """Return how often chains change roots by jumps, and where R-hat finds that they agree."""
     monkeypatch.setattr(jump, "WIDE", wide)
+    monkeypatch.setattr(warmup, "HOPS", 0)
     x = np.stack([np.full(20, np.nan), np.linspace(1, 3, 20)], 1).astype(np.float32)
     with quiet():
         draws = plmcmc.condition(Parabola(), x).sample(100, chains=8, random_state=0)
@@ -106,7 +130,7 @@ def test_chains_look_at_no_more_old_draws_however_many_they_are():
     batch = problem.batch(torch.arange(1), MOST + 50)
     y = torch.randn(MOST + 50, 2, generator=torch.Generator().manual_seed(0))
     kernel = Pullback().begin(batch, y, 4, streams)[0]
-    assert kernel.kernels[1].proposal.centres.shape[1] == MOST
+    assert kernel.kernels[1].proposals[0].centres.shape[1] == MOST
 
 
 def uneven():

@@ -106,7 +106,7 @@ class Warmup:
         holes: Holes,
         information: Tensor,
         streams: Streams,
-        places: Iterable[Tensor] = (),
+        places: Iterable[Tensor] | None = None,
     ) -> Tuned:
         """Tune a kernel for a batch that starts at full rows `y`.
 
@@ -116,7 +116,8 @@ class Warmup:
             holes: where they move.
             information: Fisher information of the latent coordinates.
             streams: random numbers.
-            places: full rows to scout from for other modes, batch by batch; needed for jumps.
+            places: full rows to scout from for other modes, batch by batch; without them, jumps
+                know only what chains have found.
         """
         if not self.windows or min(self.windows + self.stretches) < 1:
             raise ValueError(f"a warm-up needs windows of at least one trajectory each; got {self}")
@@ -129,7 +130,7 @@ class Warmup:
         spent = 3 * (self.climb_steps + 1)
         whitened = partial(target.whitened, information=information)
         hops: tuple[Hop, ...] = ()
-        if self.jumps:
+        if self.jumps and places is not None:
             hop, cost = scouted(target, places, holes, whitened)
             hops = (hop,) * HOPS
             spent += cost

@@ -66,7 +66,7 @@ class Pullback:
         tuning = self.tuning if warmup is None else self.tuning.lasting(warmup)
         holes = Holes.of(batch.data.observed[:: batch.chains], batch.width)
         tuning = replace(tuning, jumps=tuning.jumps and batch.most_holes <= JUMP_HOLES)
-        places = likely_places(batch, streams, -(-SCOUTS // batch.chains)) if tuning.jumps else ()
+        places = likely_places(batch, streams, -(-SCOUTS // batch.chains))
         return Begun(*tuning.run(target, y, holes, information, streams, places))
 
 
