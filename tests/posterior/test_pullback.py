@@ -11,7 +11,7 @@ from exact import shaken
 from plmcmc.adaptation import warmup
 from plmcmc.adaptation.pool import MOST
 from plmcmc.flows import BrokenFlow
-from plmcmc.kernels import jump
+from plmcmc.kernels import Hop, jump
 from plmcmc.posterior import METHODS, ConvergenceWarning
 from plmcmc.posterior.methods import Pullback
 from plmcmc.posterior.methods.pullback import JUMP_HOLES
@@ -212,3 +212,16 @@ def test_every_method_samples_on_a_gpu(method):
     with quiet():
         draws = plmcmc.condition(flow, x).sample(20, method=method, random_state=0)
     assert np.isfinite(draws.values).all()
+
+
+def test_hops_that_nobody_can_make_are_left_out_and_nothing_changes(monkeypatch):
+    """Rows of one mode beside rows of two need no more random numbers than alone."""
+    flow = shaken(plmcmc.RealNVP(3, width=8, random_state=0), 0.1).float()
+    x = np.array([[0.5, np.nan, np.nan]] * 3, dtype=np.float32)
+    posterior = plmcmc.condition(flow, x)
+    with quiet():
+        left_out = posterior.sample(20, random_state=0)
+        monkeypatch.setattr(Hop, "idle", False)
+        made = posterior.sample(20, random_state=0)
+    assert np.array_equal(left_out.values, made.values)
+    assert left_out.passes < made.passes

@@ -16,7 +16,7 @@ from plmcmc.target import ConditionalTarget
 # Of a row, at least: a mode of a tenth is missed by three rows in a hundred.
 SCOUTS = 32
 # Scouts start near the row already.
-CLIMB_STEPS = 30
+CLIMB_STEPS = 20
 # Nats by which a mode's mass may fall behind the best one's; the metric only guesses at it.
 BEHIND = 15.0
 

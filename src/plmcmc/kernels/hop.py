@@ -35,8 +35,7 @@ class Hop:
     def __call__(self, position: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
         """Return positions in other modes, and what the moves owe."""
         old = self.holes.gather(position)
-        blank = torch.empty(len(position), 2, dtype=torch.float64, device=position.device)
-        lots = streams.uniform(blank).reshape(*old.shape[:2], 2)
+        lots = self.lots(position, streams).reshape(*old.shape[:2], 2)
         row = torch.arange(len(old), device=old.device)[:, None]
         chain = torch.arange(old.shape[1], device=old.device)
         offsets, there = self._seen_from(old)
@@ -50,6 +49,16 @@ class Hop:
         for part in (self._log_volumes, -self._log_choices):
             owed = owed + part[row, goal] - part[row, source]
         return self.holes.scatter(new, position), owed.flatten()
+
+    def lots(self, position: Tensor, streams: Streams) -> Tensor:
+        """Draw what decides on the modes."""
+        blank = torch.empty(len(position), 2, dtype=torch.float64, device=position.device)
+        return streams.uniform(blank)
+
+    @cached_property
+    def idle(self) -> bool:
+        """Whether every row has one mode only, so that none will ever hop."""
+        return not bool(self._apart.any())
 
     def _seen_from(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Return offsets from every mode, in its units, and how likely each is to be left (log)."""

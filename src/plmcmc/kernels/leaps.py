@@ -9,8 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from plmcmc.kernels.base import Info
+from plmcmc.kernels.base import Info, decide
 from plmcmc.kernels.gradient import GradientState, differentiated, gradient_passes, gradient_start
+from plmcmc.kernels.hop import Hop
 from plmcmc.kernels.metropolis import Metropolis
 from plmcmc.kernels.proposals import Proposal
 from plmcmc.rng import Streams
@@ -21,7 +22,8 @@ from plmcmc.target import Point, Target
 class Leaps:
     """Metropolis steps by each proposal in turn; only where they end is the gradient found.
 
-    A row counts as accepted if any of them moved it; the log-ratio is that of the first.
+    A row counts as accepted if any of them moved it; the log-ratio is that of the first. Hops that
+    no row of a batch can make cost nothing but their random numbers, which other batches need.
     """
 
     target: Target
@@ -38,9 +40,21 @@ class Leaps:
         point = Point(state.position, state.completion, state.log_density)
         infos = []
         for proposal in self.proposals:
+            if isinstance(proposal, Hop) and proposal.idle:
+                infos.append(_stayed(proposal, state, streams))
+                continue
             point, info = Metropolis(self.target, proposal).step(point, streams)
             infos.append(info)
         accepted = torch.stack([info.accepted for info in infos]).any(0)
-        passes = sum(info.passes for info in infos) + gradient_passes(self.target)
-        state = differentiated(self.target, point.position)
+        passes = sum(info.passes for info in infos)
+        if passes:
+            state = differentiated(self.target, point.position)
+            passes += gradient_passes(self.target)
         return state, Info(accepted, infos[0].log_ratio, passes)
+
+
+def _stayed(hop: Hop, state: GradientState, streams: Streams) -> Info:
+    """Draw what a hop draws, and reject it for every row."""
+    hop.lots(state.position, streams)
+    accepted, log_ratio = decide(torch.full_like(state.log_density, -torch.inf), streams)
+    return Info(accepted, log_ratio, 0)
