@@ -131,3 +131,21 @@ def test_several_chains_of_a_row_share_its_reference():
     torch.testing.assert_close(together.log_density[1::3], single.log_density)
     low, high = (end.repeat_interleave(3, 0) for end in (reference.low, reference.high))
     assert bool(((together.completion >= low) & (together.completion <= high)).all())
+
+
+def test_each_chain_of_a_row_may_have_a_gaussian_of_its_own():
+    _, target = tied(FLOWS["linear"]())
+    whole = target.reference
+    ends = whole.low[:64], whole.high[:64]
+    means = torch.stack([whole.mean, whole.mean + 1])
+    gains, roots = (torch.stack([own[:64], 2 * own[:64]], 1) for own in (whole.gain, whole.root))
+    both = GaussianReference(*ends, means, gains, roots)
+    position = Streams.of_rows(0, "start", 64, chains=2).normal(torch.empty(128, 5).double())
+    scores, volume = both.outward(position)
+    back = both.inward(scores)
+    for place in range(2):
+        single = GaussianReference(*ends, means[place], gains[:, place], roots[:, place])
+        found, own_volume = single.outward(position[place::2])
+        torch.testing.assert_close(scores[place::2], found)
+        torch.testing.assert_close(volume[place::2], own_volume)
+        torch.testing.assert_close(back[place::2], single.inward(found))

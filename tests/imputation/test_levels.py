@@ -110,7 +110,7 @@ def test_ordered_categories_keep_their_order_without_those_never_seen():
     ("column", "message"),
     [
         ([f"id{n}" for n in range(40)], "got 40 among 40 values, as in identifiers"),
-        ([[1, 2]] * 40, "got list. Turn them into one kind"),
+        ([[1, 2]] * 40, r"got \[1, 2\] in row 0. Turn them into one kind"),
         ([1j] * 40, "got complex128, which cannot be imputed"),
         (pd.interval_range(0, 40), "got interval.*cannot be imputed"),
         (pd.date_range("2020", periods=40), "got datetime64"),

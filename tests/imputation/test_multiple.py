@@ -1,13 +1,17 @@
 """Several completed tables: each from a model of its own, shifted if asked."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import norm
 
 from plmcmc.data import DataError
 from plmcmc.flows import TabularFlow, Tilted, check_flow, log_prob
 from plmcmc.imputation import FlowImputer
+from plmcmc.training.tables.gaussian import Gaussian
 from toy_tables import TINY, mixed, with_holes
 
 
@@ -27,6 +31,23 @@ def test_tables_differ_by_more_than_draws_from_one_model(short):
     # Of 40 draws a mean has a deviation of .6 / sqrt(40) = .1; of a mean of 20 rows, .2 more.
     for tables in (imputer.complete(x, 20), imputer.sample(x, 20)):
         assert np.std([table[20:, 1].mean() for table in tables]) > 1.3 * one.std()
+
+
+def test_chains_begin_at_the_models_that_are_drawn():
+    """However far these are from the one fitted: few rows may tell of a column, or of a level."""
+    x = np.random.default_rng(0).normal(size=(210, 2))
+    x[30:, 1] = np.nan
+    imputer = FlowImputer(TINY, random_state=0).fit(x)
+    model, drawing = imputer.model_, imputer._drawing
+    model.flow.start_at(*model.gaussian)
+    narrow = torch.diag(torch.tensor([1.0, 0.01]).double())
+    others = Gaussian(torch.zeros(20, 2).double(), narrow.expand(20, 2, 2))
+    short = replace(drawing, model=model._replace(others=others), effort=replace(TINY, burn_in=1))
+    drawn = short.proper(x, 20).codes[:, 30:, 1]
+    low, high = model.schema.columns[1].marginal.values(norm.ppf([0.05, 0.95]) / 10)
+    # Three standard errors of the share of 20 times 180 draws.
+    error = 3 * (0.9 * 0.1 / drawn.size) ** 0.5
+    assert ((drawn > low) & (drawn < high)).mean() == pytest.approx(0.9, abs=error)
 
 
 def test_draws_of_many_rows_are_from_the_one_model():

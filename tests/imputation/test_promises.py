@@ -329,10 +329,10 @@ def looks_at_others(patch):
     """Takes for a hole what a row has in common with the first."""
     right = TableModel.references
 
-    def references(self, table):
+    def references(self, table, gaussian=None):
         common = table == table[0]
         common[0] = False
-        return right(self, np.where(common, np.nan, table))
+        return right(self, np.where(common, np.nan, table), gaussian)
 
     patch.setattr(TableModel, "references", references)
 

@@ -101,13 +101,13 @@ class Drawing:
         members = self.model.members
         places = members * -(-chains // members)
         states = -(-draws // places)
-        flow = self.model.uncertain(places)
+        tilts = self.model.uncertain(places)
         thin, order = 1, np.arange(draws) * places // draws
         if states > 1:
             thin, order = max(1, self.effort.states // states), np.arange(places)
 
         def drawn(own: Drawing, rows: Array) -> Drawn:
-            walk = own._walk(places, states, thin=thin, flow=flow)
+            walk = own._walk(places, states, thin=thin, tilts=tilts)
             turns = np.broadcast_to(order, (len(rows), len(order)))
             return own._gathered(walk, rows, draws, turns)
 

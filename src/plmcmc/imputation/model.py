@@ -16,6 +16,18 @@ from plmcmc.training.tables.references import References
 Array = NDArray[np.float64]
 
 
+class Tilts(NamedTuple):
+    """An ensemble as it might as well have been found, another at each of a row's places.
+
+    Attributes:
+        gaussian: of each place, `(places, columns)` and so on.
+        flow: of each place, tilted to that Gaussian's moments.
+    """
+
+    gaussian: Gaussian
+    flow: Flow
+
+
 class TableModel(NamedTuple):
     """A fitted model of a table.
 
@@ -50,11 +62,14 @@ class TableModel(NamedTuple):
         mixture = None if self.mixture is None else self.mixture.to(device)
         return self._replace(flow=self.flow.to(device), mixture=mixture)
 
-    def references(self, table: Array) -> References:
-        """Return what is known of a table's rows, and the Gaussian's conditionals of the rest."""
-        return References(self.gaussian, self.schema.regions(table), self.flow.mean)
+    def references(self, table: Array, gaussian: Gaussian | None = None) -> References:
+        """Return what is known of a table's rows, and the Gaussian's conditionals of the rest.
 
-    def uncertain(self, places: int) -> Flow:
+        `gaussian`: those of each place, if not the model's own.
+        """
+        return References(gaussian or self.gaussian, self.schema.regions(table), self.flow.mean)
+
+    def uncertain(self, places: int) -> Tilts:
         """Return the ensemble as it might as well have been found, another at each of `places`.
 
         Each is tilted to the moments of one of the other Gaussians; members take turns, and meet
@@ -62,7 +77,6 @@ class TableModel(NamedTuple):
         """
         place, others = torch.arange(places), len(self.others.mean)
         pick = (place + place // others) % others
-        tilted = Tilted(
-            self.ensemble, *self.gaussian, self.others.mean[pick], self.others.covariance[pick]
-        )
-        return tilted.to(self.flow.mean.device)
+        gaussian = Gaussian(self.others.mean[pick], self.others.covariance[pick])
+        tilted = Tilted(self.ensemble, *self.gaussian, *gaussian)
+        return Tilts(gaussian, tilted.to(self.flow.mean.device))

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from plmcmc.adaptation import tune
 from plmcmc.chains import Progress, Schedule, in_silence, run
-from plmcmc.flows import Flow
 from plmcmc.imputation.convergence import Convergence, Halves
-from plmcmc.imputation.model import TableModel
+from plmcmc.imputation.model import TableModel, Tilts
 from plmcmc.kernels import (
     Kernel,
     MixtureDraws,
@@ -70,7 +69,7 @@ class Walk:
         states: how many states to show.
         thin: trajectories from one to the next.
         seed: of all that is drawn.
-        flow: to draw from, if not the model's own; at each place it may be another.
+        tilts: to draw from, if not the model's own flow; at each place it is another.
     """
 
     model: TableModel
@@ -79,12 +78,12 @@ class Walk:
     states: int
     thin: int = 1
     seed: int = 0
-    flow: Flow | None = None
+    tilts: Tilts | None = None
 
     def run(self, table: Array, watch: Watch, report: Progress = in_silence) -> Convergence:
         """Walk, and return whether that was enough.
 
-        Chains start from the Gaussian's conditional, whatever was learned before: what a row gets
+        Chains start from their Gaussian's conditional, whatever was learned before: what a row gets
         depends on the model, the seed and its block of 64 rows alone.
 
         Args:
@@ -93,14 +92,14 @@ class Walk:
             report: told how many rows are done.
         """
         # Chains of different flows do not agree, however long they are.
-        checked = self.states if self.flow is None else 0
+        checked = self.states if self.tilts is None else 0
         convergence = Convergence(self.model, len(table), checked)
 
         def work(blocks: list[Block]) -> None:
             rows = slice(blocks[0].start, blocks[-1].stop)
             self._chunk(table[rows], blocks, watch, convergence)
 
-        chunk = rows_per_chunk(self.model, self.places)
+        chunk = rows_per_chunk(self.model, self.places, tilted=self.tilts is not None)
         in_chunks(len(table), chunk, work, lambda rows: report(rows, convergence.words(rows)))
         return convergence
 
@@ -113,8 +112,11 @@ class Walk:
             Streams.of_blocks(self.seed, purpose, blocks, **options)
             for purpose in ("start", "steps")
         )
-        reference = self.model.references(table).of(torch.arange(len(table)))
-        target = TableTarget(self.flow or self.model.ensemble, reference)
+        # By the model's own Gaussian, what was drawn for few rows is far from round: chains of rare
+        # levels take hundreds of trajectories instead of a few.
+        gaussian, flow = self.tilts or (None, self.model.ensemble)
+        reference = self.model.references(table, gaussian).of(torch.arange(len(table)))
+        target = TableTarget(flow, reference)
         bold = self._bold(reference)
         first, kernel, state = _begun(target, self.places, self.burn_in, start, bold)
         schedule = Schedule(0, self.states, self.thin)
@@ -135,12 +137,15 @@ class Walk:
         return [] if mixture is None else [MixtureDraws(mixture, reference, self.model.members)]
 
 
-def rows_per_chunk(model: TableModel, places: int) -> int:
-    """Return how many rows to work on at once, with so many chains each."""
+def rows_per_chunk(model: TableModel, places: int, *, tilted: bool = False) -> int:
+    """Return how many rows to work on at once, with so many chains each.
+
+    `tilted`: each chain has a Gaussian of its own.
+    """
     width = model.schema.width
     components = 0 if model.mixture is None else model.mixture.log_weight.numel()
     # Matrices of the Gaussian's conditionals, and of the mixtures'.
-    matrices = (8 + 4 * components) * width**2
+    matrices = (8 * (places if tilted else 1) + 4 * components) * width**2
     fit = rows_at_once(places * width * 32 + matrices, model.flow.mean)
     return fit if model.flow.mean.is_cuda else min(fit, CPU_ROWS)
 

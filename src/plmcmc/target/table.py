@@ -28,9 +28,11 @@ class GaussianReference:
     Attributes:
         low: `(rows, columns)`, lower ends of where scores may lie.
         high: upper ends; the same where a score is known.
-        mean: `(columns,)`, the Gaussian's.
-        gain: `(rows, columns, columns)`, from what is seen to the holes' mean; 0 from the holes.
-        root: factor of the holes' conditional covariance; 0 where seen.
+        mean: `(columns,)`, the Gaussian's; or `(places, columns)`, if each of a row's chains has
+            a Gaussian of its own.
+        gain: `(rows, columns, columns)`, or `(rows, places, columns, columns)`: from what is seen
+            to the holes' mean; 0 from the holes.
+        root: likewise, factor of the holes' conditional covariance; 0 where seen.
     """
 
     low: Tensor
@@ -67,7 +69,7 @@ class GaussianReference:
             seen = seen.index_copy(2, self.ties, inside)
         volume = 0.5 * ((seen.square() - u.square()) * self._seen[:, None])
         # Of holes any number will do: the gain does not look at them.
-        filled = self.mean + (seen - self.mean) @ self.gain.mT + u @ self.root.mT
+        filled = self.mean + _times(self.gain, seen - self.mean) + _times(self.root, u)
         scores = torch.where(self.free[:, None], filled, seen)
         return scores.reshape(position.shape), volume.sum(2, dtype=torch.float64).flatten()
 
@@ -76,10 +78,15 @@ class GaussianReference:
         full = scores.reshape(len(self.low), -1, scores.shape[1])
         off = full - self.mean
         seen = torch.where(self.free[:, None], 0.0, off)
-        off = torch.where(self.free[:, None], off - seen @ self.gain.mT, 0.0)
+        off = torch.where(self.free[:, None], off - _times(self.gain, seen), 0.0)
         # Bordered by ones on what is seen, where the root is 0.
-        root = self.root + (~self.free).to(self.root.dtype).diag_embed()
-        found = torch.linalg.solve_triangular(root, off.mT, upper=False).mT
+        border = (~self.free).to(self.root.dtype).diag_embed()
+        if self.root.dim() == 3:
+            root = self.root + border
+            found = torch.linalg.solve_triangular(root, off.mT, upper=False).mT
+        else:
+            root = self.root + border[:, None]
+            found = torch.linalg.solve_triangular(root, off[..., None], upper=False)[..., 0]
         low, high = (ndtr(end.double())[:, None] for end in (self.low, self.high))
         share = (ndtr(full.double()) - low) / (high - low)
         within = ndtri(share).clamp(-LARGEST, LARGEST).to(scores.dtype)
@@ -100,6 +107,13 @@ class GaussianReference:
         below, above = ndtr(low.double()), ndtr(high.double())
         near = low.clamp(-LARGEST, LARGEST)
         return below, above - below, near, torch.maximum(near, high.clamp(-LARGEST, LARGEST))
+
+
+def _times(matrix: Tensor, vectors: Tensor) -> Tensor:
+    """Return each row's matrix, or that of each of its places, times its `(places, columns)`."""
+    if matrix.dim() == 3:
+        return vectors @ matrix.mT
+    return (matrix @ vectors[..., None])[..., 0]
 
 
 class _Within(torch.autograd.Function):

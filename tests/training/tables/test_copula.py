@@ -62,3 +62,16 @@ def test_a_column_that_all_but_collapsed_is_stretched_and_keeps_its_correlations
     torch.testing.assert_close(spread.covariance.diagonal()[1].item(), NARROW)
     np.testing.assert_allclose(spread.covariance[::2, ::2], found.covariance[::2, ::2])
     np.testing.assert_allclose(correlation(spread), TRUTH)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_level_that_few_rows_tell_of_keeps_its_mass(seed):
+    rng = np.random.default_rng(seed)
+    low, high = np.full((2, 4000, 2), [[[-np.inf]], [[np.inf]]])
+    low[:, 0] = high[:, 0] = rng.normal(size=4000)
+    # Three hundredths say yes, of the rows that say anything.
+    low[:6, 1] = high[6:200, 1] = threshold = norm.ppf(0.97)
+    mean, covariance = copula(Regions(low, high), seed).gaussian
+    mass = norm.sf((threshold - float(mean[1])) / float(covariance[1, 1]) ** 0.5)
+    # Nearer than what 200 rows leave uncertain.
+    assert mass == pytest.approx(0.03, abs=(0.03 * 0.97 / 200) ** 0.5)

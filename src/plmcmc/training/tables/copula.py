@@ -31,6 +31,8 @@ SETTLED, KEPT = 20, 20
 STEP, TURNS = 0.8, 2
 # No column's variance is less: normal scores have about 1.
 NARROW = 0.1
+# Ends of regions that might as well be infinite.
+FAR = 40.0
 
 
 class Copula(NamedTuple):
@@ -56,7 +58,10 @@ def copula(regions: Regions, seed: int = 0, *, ridge: float = RIDGE) -> Copula:
     mass = np.where(observed, ndtr(regions.high) - ndtr(regions.low), 0.0)
     if (mass < WIDE).all():
         return Copula(gaussian, [middle], seen)
-    return _followed(gaussian, middle, seen, regions, seed, ridge)
+    # Middles vary less than scores do: by them alone, rare levels would all but never occur, and
+    # where few rows tell of a level, too few steps follow to make up for it.
+    start = Gaussian(gaussian.mean, gaussian.covariance + _left(regions, observed).diag())
+    return _followed(start, middle, seen, regions, seed, ridge)
 
 
 def middles(regions: Regions) -> tuple[Tensor, Tensor]:
@@ -98,6 +103,17 @@ def _spread_out(gaussian: Gaussian) -> Gaussian:
     mean, covariance = gaussian
     stretch = (NARROW / covariance.diagonal()).clamp(min=1.0).sqrt()
     return Gaussian(mean, covariance * stretch * stretch[:, None])
+
+
+def _left(regions: Regions, observed: NDArray[np.bool_]) -> Tensor:
+    """Return the variance that standard normals have within their regions, the mean by column."""
+    ends = np.clip(regions, -FAR, FAR)
+    mass = ndtr(regions.high) - ndtr(regions.low)
+    inside = observed & (mass > 1e-9)
+    slopes = ends * norm.pdf(ends)
+    within = 1 + (slopes[0] - slopes[1]) / np.where(inside, mass, 1.0) - _middle(regions) ** 2
+    left = np.where(inside, within.clip(0.0), 0.0)
+    return torch.as_tensor(left.sum(0) / np.maximum(observed.sum(0), 1))
 
 
 def _middle(regions: Regions) -> NDArray[np.float64]:
