@@ -51,5 +51,7 @@ def settled(target: ConditionalTarget, state: GradientState, frame: Frame) -> Gr
         u = frame.inward(state.position) + frame.pull(state.gradient)
         place = frame.outward(u.nan_to_num(0.0, 0.0, 0.0), state.position)
         moved = differentiated(target, place)
-        state = choose(moved.log_density > state.log_density, moved, state)
+        higher = moved.log_density > state.log_density
+        higher = higher & (moved.log_density < torch.inf)
+        state = choose(higher, moved, state)
     return state
