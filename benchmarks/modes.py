@@ -2,9 +2,8 @@
 
     python benchmarks/modes.py
 
-Compares the default sampler with itself when it makes no hops, and `log_evidence` with itself when
-walkers start from any samples of the flow. All answers are known in closed form or by quadrature.
-Takes about five minutes on one core.
+Compares the default sampler with itself when it makes no hops. All answers are known in closed form
+or by quadrature. Takes about five minutes on one core.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import plmcmc
-from plmcmc.chains import Unconditional
 from plmcmc.flows.mixture import Components, GaussianMixture
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -148,22 +146,6 @@ def weighed(task: Task) -> list[str]:
     return [*numbers, f"{draws.passes:,}"]
 
 
-def evidence(task: Task, seen: int) -> list[str]:
-    """Return the errors of the evidence of clusters, in nats."""
-    assert isinstance(task.flow, GaussianMixture)
-    mean = task.flow.mean[0, ::2, :seen].numpy()
-    squares = np.square(task.x[:, None, :seen] - mean).sum(2) / 0.25
-    constant = seen * np.log(0.5 * np.sqrt(2 * np.pi))
-    expected = np.log(np.exp(-0.5 * squares).mean(1)) - constant
-    found = plmcmc.condition(task.flow, task.x, check=False).log_evidence(random_state=0)
-    off = np.abs(found.log_evidence - expected)
-    return [f"{np.median(off):.3f}", f"{off.max():.2f}", f"{np.median(found.standard_error):.3f}"]
-
-
-def any_samples(batch: object, streams: object) -> Tensor:
-    return Unconditional()(batch.flow, batch.data, streams)  # pyright: ignore
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=64, help="rows of a task")
@@ -177,15 +159,6 @@ def main() -> None:
             before = weighed(task)
         pairs = zip(before, weighed(task), strict=True)
         print(f"| {name} | " + " | ".join(f"{a}, **{b}**" for a, b in pairs) + " |", flush=True)
-    print("\n| evidence | median error | largest | median standard error |")
-    print("|---|---|---|---|", flush=True)
-    for holes, seen in ((4, 4), (8, 8), (12, 4)):
-        task = clusters(holes, seen, rows)
-        with mock.patch("plmcmc.posterior.evidence.likely_starts", any_samples):
-            before = evidence(task, seen)
-        pairs = zip(before, evidence(task, seen), strict=True)
-        numbers = " | ".join(f"{a}, **{b}**" for a, b in pairs)
-        print(f"| 20 clusters, {holes} holes of {holes + seen} | {numbers} |", flush=True)
 
 
 if __name__ == "__main__":

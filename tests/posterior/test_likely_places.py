@@ -49,35 +49,21 @@ def test_every_place_has_the_observed_values_of_its_row(chains, times):
 
 
 def clusters(holes, seen=4, count=20, seed=0):
-    """Many clusters, of which two share what is seen; and `log p(x_O)` of rows that these are."""
+    """Many clusters, of which two share what is seen, and rows that may be of either."""
     source = torch.Generator().manual_seed(seed)
     mean = 3 * torch.randn(count, seen + holes, generator=source)
     mean[:, :seen] = mean[::2, :seen].repeat_interleave(2, 0)
     weights = torch.full((count,), 1 / count)
     spread = 0.25 * torch.eye(seen + holes).repeat(count, 1, 1)
     flow = GaussianMixture.of([Components(weights, mean, spread)]).double()
-    rng = np.random.default_rng(seed)
-    middle = mean[::2, :seen].double().numpy()
-    rows = middle[:8] + 0.5 * rng.normal(size=(8, seen))
-    squares = (rows[:, None] - middle).__pow__(2).sum(2) / 0.25
-    constant = seen * np.log(0.5 * np.sqrt(2 * np.pi))
-    expected = np.log(np.exp(-0.5 * squares).mean(1)) - constant
     x = np.full((8, seen + holes), np.nan)
-    x[:, :seen] = rows
-    return flow, x, expected, mean
-
-
-def test_the_evidence_of_rows_that_are_like_few_samples():
-    flow, x, expected, _ = clusters(holes=8)
-    found = plmcmc.condition(flow, x).log_evidence(random_state=0)
-    error = np.abs(found.log_evidence - expected)
-    assert (error < 4.5 * found.standard_error).all()
-    # From samples of all twenty clusters, walkers had .3 in the median.
-    assert np.median(found.standard_error) < 0.2
+    noise = np.random.default_rng(seed).normal(size=(8, seen))
+    x[:, :seen] = mean[:16:2, :seen].numpy() + 0.5 * noise
+    return flow, x, mean
 
 
 def test_chains_find_both_of_the_clusters_that_a_row_may_be_of():
-    flow, x, _, mean = clusters(holes=4)
+    flow, x, mean = clusters(holes=4)
     draws = plmcmc.condition(flow, x).sample(200, chains=4, random_state=0)
     one, other = (mean[start:16:2, 4:].numpy() for start in (0, 1))
     off = [np.square(draws.values[..., 4:] - centre).sum(-1) for centre in (one, other)]

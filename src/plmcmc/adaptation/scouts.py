@@ -10,15 +10,13 @@ from torch import Tensor
 from plmcmc.adaptation.climb import SETTLING_STEPS, climb, settled
 from plmcmc.adaptation.metric import Whitened, metrics, usable_frame
 from plmcmc.kernels import Holes, Hop
-from plmcmc.kernels.base import acceptable
 from plmcmc.target import ConditionalTarget
 
-# Of a row, at least: a mode of a tenth is missed by three rows in a hundred.
-SCOUTS = 32
+# Of a row: a mode of a tenth is missed by three rows in a hundred. As many climb at a time as there
+# are chains, and no more often than this.
+SCOUTS, ROUNDS = 32, 8
 # Scouts start near the row already.
 CLIMB_STEPS = 20
-# Nats by which a mode's mass may fall behind the best one's; the metric only guesses at it.
-BEHIND = 15.0
 
 
 def scouted(
@@ -39,22 +37,11 @@ def scouted(
         own = Holes(*(p.repeat_interleave(chains, 0) for p in (holes.places, holes.present)))
         precision = metrics(whitened, top.position, holes)
         centre = holes.gather(top.position).flatten(0, 1)
-        frame, usable = usable_frame(precision, centre, own)
+        # Metrics that cannot be used make hops that are refused, no more.
+        frame, _ = usable_frame(precision, centre, own)
         top = settled(target, top, frame)
-        mass = acceptable(top.log_density) + frame.log_volume
-        parts = (frame.root, frame.inverse, torch.where(usable, mass, -torch.inf))
-        by_row = (part.double().unflatten(0, (-1, chains)) for part in parts)
-        found.append((holes.gather(top.position).double(), *by_row))
+        parts = (part.double().unflatten(0, (-1, chains)) for part in (frame.root, frame.inverse))
+        found.append((holes.gather(top.position).double(), *parts))
         spent += 3 * (CLIMB_STEPS + 1 + SETTLING_STEPS) + holes.most
     # Of many chains, not all are scouts.
-    parts = (torch.cat(part, 1)[:, :SCOUTS] for part in zip(*found, strict=True))
-    return _between(holes, *parts), spent
-
-
-def _between(holes: Holes, centre: Tensor, root: Tensor, inverse: Tensor, mass: Tensor) -> Hop:
-    """Return hops between the modes of each row; ones that hardly count give way to the best."""
-    best, place = mass.max(1, keepdim=True)
-    every = torch.arange(mass.shape[1], device=mass.device)
-    chosen = torch.where(mass >= best - BEHIND, every, place)
-    row = torch.arange(len(mass), device=mass.device)[:, None]
-    return Hop(holes, centre[row, chosen], root[row, chosen], inverse[row, chosen])
+    return Hop(holes, *(torch.cat(part, 1)[:, :SCOUTS] for part in zip(*found, strict=True))), spent

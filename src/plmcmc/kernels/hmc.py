@@ -96,7 +96,7 @@ class Hamiltonian:
             momentum = momentum + kick * (u + self.frame.pull(state.gradient))
             cosine, sine = step.cos(), step.sin()
             u, momentum = u * cosine + momentum * sine, momentum * cosine - u * sine
-            # A trajectory that overflowed is rejected by its momentum; some flows refuse to see it.
+            # A trajectory that overflowed is rejected by its momentum; some flows refuse NaN.
             place = self.frame.outward(u.nan_to_num(0.0, 0.0, 0.0), state.position)
             moved = differentiated(self.target, place)
             if turn >= self.shortest:

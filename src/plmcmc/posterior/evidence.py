@@ -11,11 +11,10 @@ from torch import Tensor
 
 from plmcmc.adaptation import Warmup
 from plmcmc.adaptation.annealing import anneal
-from plmcmc.chains import progress_bar
+from plmcmc.chains import Unconditional, progress_bar
 from plmcmc.flows import log_prob, while_sampling
 from plmcmc.kernels import Hamiltonian, NonFiniteStart
 from plmcmc.posterior.checks import check_mode, check_whole, without_density
-from plmcmc.posterior.likely_places import likely_starts
 from plmcmc.posterior.memory import in_chunks, rows_at_once
 from plmcmc.posterior.methods import Pullback
 from plmcmc.posterior.quality_warnings import named_rows, warn_of_evidence
@@ -101,8 +100,7 @@ def _annealed(
         for purpose in ("start", "warmup", "annealing")
     }
     try:
-        # Walkers need not be dispersed, but in all modes that count.
-        y = likely_starts(batch, streams["start"])
+        y = Unconditional()(batch.flow, batch.data, streams["start"])
         kernel, state, spent = METHOD.begin(batch, y, None, streams["warmup"])
     except NonFiniteStart as error:
         lost = named_rows(int(rows[place // particles]) for place in error.places)

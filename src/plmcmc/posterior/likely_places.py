@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from plmcmc.chains import Unconditional
 from plmcmc.data import Incomplete
-from plmcmc.flows import choose_rows, log_prob
 from plmcmc.posterior.batch import Batch
 from plmcmc.rng import Streams
 from plmcmc.target import Warp
@@ -21,11 +19,11 @@ def likely_places(batch: Batch, streams: Streams, times: int = 1) -> Iterator[Te
     They are the flow's samples most like the row, if the flow is the same for all rows. A family of
     flows has too few samples of any one to choose from: then they are any samples.
     """
-    if not batch.probe.shared:
+    samples = batch.probe.samples if batch.probe.shared else batch.data.values[:0]
+    if not len(samples):
         for _ in range(times):
             yield Unconditional()(batch.flow, batch.data, streams)
         return
-    samples = batch.probe.samples
     own = batch.data.select(slice(None, None, batch.chains))
     count = min(times * batch.chains, len(samples))
     found = alike(samples, own, batch.probe.survey.warp.to(samples), count)
@@ -33,13 +31,6 @@ def likely_places(batch: Batch, streams: Streams, times: int = 1) -> Iterator[Te
     found = found.repeat(1, -(-times * batch.chains // count))[:, : times * batch.chains]
     for part in found.split(batch.chains, 1):
         yield batch.data.near_readings(samples[part.flatten()])
-
-
-def likely_starts(batch: Batch, streams: Streams) -> Tensor:
-    """Return such rows for chains to start from: any samples where these have no density."""
-    (likely,) = likely_places(batch, streams)
-    fine = torch.isfinite(log_prob(batch.flow, likely))
-    return choose_rows(fine, likely, Unconditional()(batch.flow, batch.data, streams))
 
 
 def alike(samples: Tensor, data: Incomplete, warp: Warp, count: int) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plmcmc.adaptation import Warmup
 from plmcmc.adaptation.pool import MOST
-from plmcmc.adaptation.scouts import SCOUTS
+from plmcmc.adaptation.scouts import ROUNDS, SCOUTS
 from plmcmc.flows import differentiable
 from plmcmc.kernels import Holes
 from plmcmc.posterior.batch import Batch, Begun, Method
@@ -49,7 +49,7 @@ class Pullback:
         # Of jumps: the old draws of a row, and from every chain to each of them. A row's own holes
         # may be few though there is room for many.
         few = min(holes, JUMP_HOLES)
-        jumps = MOST * (6 * few + 8 * chains) + (SCOUTS + chains) * few * (6 * few + 4 * chains)
+        jumps = MOST * (6 * few + 8 * chains) + SCOUTS * few * (6 * few + 4 * chains)
         jumps = jumps if self.tuning.jumps else 0
         return entries * (8 * chains + jacobians) + 16 * holes**2 + jumps
 
@@ -66,7 +66,8 @@ class Pullback:
         tuning = self.tuning if warmup is None else self.tuning.lasting(warmup)
         holes = Holes.of(batch.data.observed[:: batch.chains], batch.width)
         tuning = replace(tuning, jumps=tuning.jumps and batch.most_holes <= JUMP_HOLES)
-        places = likely_places(batch, streams, -(-SCOUTS // batch.chains))
+        times = min(ROUNDS, -(-SCOUTS // batch.chains))
+        places = likely_places(batch, streams, times)
         return Begun(*tuning.run(target, y, holes, information, streams, places))
 
 
