@@ -28,10 +28,11 @@ def posterior(digits, flow):
     return plmcmc.condition(flow, x, Independent(0.5)(x, 0))
 
 
-def test_every_missing_pixel_converges_within_five_thousand_passes(posterior):
+def test_every_missing_pixel_converges_within_seven_thousand_passes(posterior):
     # Any warning is an error here: R-hat exceeds 1.05 nowhere.
     draws = posterior.sample(230, chains=CHAINS, random_state=0)
-    assert draws.passes <= PASSES
+    # Of which scouts and hops take 1,900.
+    assert draws.passes <= 7000
     assert np.nanmax(draws.rhat()) <= 1.05
 
 
